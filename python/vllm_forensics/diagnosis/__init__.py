@@ -1,0 +1,1 @@
+"""Rules that turn facts into findings; pure functions."""

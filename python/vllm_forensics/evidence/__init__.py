@@ -1,0 +1,1 @@
+"""Bytes and text from a crash, read into the model."""
