@@ -1,0 +1,100 @@
+"""Each check by its own name. `./dev` sets up what these need; every session runs in the .venv it made."""
+
+import os
+import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.10"
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["lint", "types", "layers", "cpp_lint", "cpp", "asan", "py"]
+
+PYTHON = ("python", "tests/py", "benchmarks", "scripts", "noxfile.py")
+SHELL = ("dev", ".ci/run", "scripts/setup_environment.sh")
+
+
+def _present(*paths: str) -> tuple[str, ...]:
+    return tuple(path for path in paths if Path(path).exists())
+
+
+def _cpp_files(*folders: str) -> tuple[str, ...]:
+    files = (file for folder in folders for file in Path(folder).rglob("*"))
+    return tuple(sorted(str(file) for file in files if file.suffix in {".h", ".cpp"}))
+
+
+def _build(session: nox.Session, preset: str) -> None:
+    session.run("cmake", "--preset", preset, silent=True)
+    session.run("cmake", "--build", "--preset", preset)
+
+
+def _build_and_test(session: nox.Session, preset: str) -> None:
+    _build(session, preset)
+    session.run("ctest", "--preset", preset, "--parallel", str(os.cpu_count() or 1))
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format and lint of Python and shell, format of C++."""
+    session.run("ruff", "format", "--check", *_present(*PYTHON))
+    session.run("ruff", "check", *_present(*PYTHON))
+    session.run("shellcheck", "--external-sources", *SHELL)
+    session.run("clang-format", "--dry-run", "-Werror", *_cpp_files("csrc", "tests"))
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Strict types, tests too."""
+    session.run("mypy", *_present("python", "tests/py", "benchmarks", "noxfile.py"))
+
+
+@nox.session
+def layers(session: nox.Session) -> None:
+    """Who may import whom."""
+    session.run("lint-imports")
+
+
+@nox.session
+def cpp_lint(session: nox.Session) -> None:
+    """Warnings as errors, then clang-tidy on every file of the debug build."""
+    _build(session, "debug")
+    sources = [file for file in _cpp_files("csrc", "tests/cpp") if file.endswith(".cpp")]
+
+    def tidy(source: str) -> None:
+        session.run("clang-tidy", "--quiet", "--warnings-as-errors=*", "-p", "build/debug", source)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(tidy, sources))
+
+
+@nox.session
+def cpp(session: nox.Session) -> None:
+    """C++ tests as they are."""
+    _build_and_test(session, "debug")
+
+
+@nox.session
+def asan(session: nox.Session) -> None:
+    """C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    _build_and_test(session, "asan-ubsan")
+
+
+@nox.session
+def py(session: nox.Session) -> None:
+    """Python tests."""
+    session.run("pytest", "--numprocesses", "auto", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Every benchmark, one after the other."""
+    for script in sorted(Path("benchmarks").glob("bench_*.py")):
+        session.run("python", str(script), *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build a wheel into dist/."""
+    session.run("python", "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", "dist", ".")

@@ -1,0 +1,160 @@
+# Sourced by ./dev, in the root of the checkout: `set_up GROUP...` makes this machine ready.
+# GROUP is a dependency group of pyproject.toml. What is there already is left alone.
+# shellcheck shell=bash
+
+# What a user keeps in the environment for other projects must not reach this one.
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONWARNINGS PYTHONMALLOC PYTHONDEVMODE VIRTUAL_ENV CONDA_PREFIX
+unset PYTEST_ADDOPTS PYTEST_PLUGINS MYPYPATH NOXSESSION NOXPYTHON
+unset CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH
+unset CMAKE_ARGS CMAKE_GENERATOR CMAKE_TOOLCHAIN_FILE CMAKE_PREFIX_PATH CMAKE_BUILD_TYPE MAKEFLAGS
+unset LD_PRELOAD ASAN_OPTIONS LSAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS DEBUGINFOD_URLS
+export PYTHONNOUSERSITE=1 PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
+
+say() { echo "dev: $*" >&2; }
+
+# Prints the newest Python from 3.11 to 3.14 that makes a virtual environment and has headers.
+# Every one on PATH is asked: a pyenv shim may exist and yet not run.
+find_python() {
+  local name candidate
+  for name in python3.14 python3.13 python3.12 python3.11 python3; do
+    while read -r candidate; do
+      if "$candidate" -I - <<'PYTHON' >/dev/null 2>&1; then
+import ensurepip, pathlib, sys, sysconfig, venv
+assert (3, 11) <= sys.version_info[:2] <= (3, 14)
+assert pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file()
+PYTHON
+        echo "$candidate"
+        return
+      fi
+    done < <(type -ap "$name")
+  done
+  return 1
+}
+
+# Prints the Debian and Ubuntu packages that are missing; what counts is the tool, not how it came.
+missing_packages() {
+  command -v g++ >/dev/null || echo g++
+  command -v gdb >/dev/null || echo gdb
+  [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]] || echo libgtest-dev
+  [[ -e /usr/include/elfutils/libdwfl.h ]] || echo libdw-dev
+  if [[ ! -e .venv/bin/python ]] && ! find_python >/dev/null; then
+    # Ubuntu 22.04: python3 is 3.10, python3.11 stands beside it.
+    if grep -qs '^VERSION_CODENAME=jammy' /etc/os-release; then
+      printf '%s\n' python3.11 python3.11-dev python3.11-venv
+    else
+      printf '%s\n' python3 python3-dev python3-venv
+    fi
+  fi
+}
+
+install_packages() {
+  local as_root=()
+  local command=(apt-get install --yes --no-install-recommends "$@")
+  if ((EUID != 0)); then as_root=(sudo); fi
+  if ! command -v apt-get >/dev/null; then
+    say "this system lacks (in Debian's names): $*"
+    say "install them with its package manager, then run ./dev again"
+    exit 2
+  fi
+  if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+    say "this system lacks: $*. Type this, then run ./dev again:"
+    echo "  sudo apt-get update && sudo ${command[*]}" >&2
+    exit 2
+  fi
+  say "installing $*"
+  as_root+=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1)
+  command+=(-qq --fix-broken -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
+  # The first try fails where package lists are missing or stale, or dpkg was interrupted.
+  "${as_root[@]}" "${command[@]}" </dev/null >/dev/null 2>&1 && return
+  "${as_root[@]}" dpkg --configure -a </dev/null >&2
+  "${as_root[@]}" apt-get update -qq </dev/null >&2
+  "${as_root[@]}" "${command[@]}" </dev/null >&2 || {
+    say "apt-get could not install: $*"
+    exit 2
+  }
+}
+
+set_up_system() {
+  local missing
+  mapfile -t missing < <(missing_packages)
+  ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
+}
+
+# A marker stands in .venv while pip works on it. Where it is found, an earlier run was killed half-way, and
+# pip may take a half-written package for a whole one: start again. So too where the checkout was moved.
+set_up_venv() {
+  local python
+  if [[ ! -e .venv/incomplete && "$(cat .venv/made-for 2>/dev/null)" == "$PWD" ]] && .venv/bin/python -c '' 2>/dev/null; then
+    return
+  fi
+  python="$(find_python)" || {
+    say "no Python from 3.11 to 3.14 here can make a virtual environment and has its headers"
+    exit 2
+  }
+  say "making .venv with $python"
+  rm -rf .venv build
+  mkdir .venv
+  touch .venv/incomplete
+  "$python" -m venv .venv
+  python -m pip install -qq --upgrade "pip>=25.1" # the first that knows dependency groups
+  echo "$PWD" >.venv/made-for
+  rm .venv/incomplete
+}
+
+digest() { find "$@" -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum; }
+
+# Runs a command unless it ran before on these files. usage: once NAME FILE... -- COMMAND...
+once() {
+  local stamp=".venv/done-$1" files=() now
+  shift
+  while [[ "$1" != "--" ]]; do
+    files+=("$1")
+    shift
+  done
+  shift
+  now="$(digest "${files[@]}")"
+  [[ "$(cat "$stamp" 2>/dev/null)" != "$now" ]] || return 0
+  rm -f "$stamp"
+  "$@"
+  echo "$now" >"$stamp"
+}
+
+# A failure takes the marker away again, a kill does not.
+pip_install() {
+  local status=0
+  touch .venv/incomplete
+  python -m pip install -qq "$@" || status=$?
+  rm .venv/incomplete
+  return "$status"
+}
+
+install_group() {
+  local dependencies=()
+  say "installing the packages of group $1 into .venv"
+  if [[ "$1" == build ]]; then
+    mapfile -t dependencies < <(python -c 'import tomllib
+print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")')
+  fi
+  pip_install --group "$1" "${dependencies[@]}"
+}
+
+# Few files, so what a killed run left is simply taken away first. What the compiler made is kept.
+install_project() {
+  say "building the native module"
+  rm -rf .venv/lib/python3.*/site-packages/{,_}vllm_forensics*
+  python -m pip install -qq --no-build-isolation --no-deps --editable .
+}
+
+set_up() {
+  local group
+  export PATH="$PWD/.venv/bin:$PATH"
+  exec 9<dev
+  flock 9 # two runs at once must not both set up
+  set_up_system
+  set_up_venv
+  for group in "$@"; do
+    once "$group" pyproject.toml -- install_group "$group"
+  done
+  once project pyproject.toml CMakeLists.txt csrc -- install_project
+  exec 9<&-
+}
