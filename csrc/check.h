@@ -1,0 +1,47 @@
+#ifndef VLLM_FORENSICS_CHECK_H_
+#define VLLM_FORENSICS_CHECK_H_
+
+#include <cstdio>
+#include <cstdlib>
+
+#if defined(__GLIBC__)
+#include <cassert>
+// <cassert> hides the declaration when NDEBUG is set; the function is always in glibc.
+extern "C" [[noreturn]] void __assert_fail(const char* assertion, const char* file,
+                                           unsigned int line, const char* function) noexcept;
+#endif
+
+namespace vllm {
+
+/// Where a check stands, and what it says.
+struct FailedCheck {
+  const char* condition;
+  const char* file;
+  unsigned int line;
+  const char* function;
+};
+
+/// Prints `file:line: function: check failed: condition` to stderr and aborts where it happened.
+/// With glibc it ends in __assert_fail, which leaves the text in __abort_msg for readers of the
+/// core; that costs a second line on stderr.
+[[noreturn]] inline void abort_with(const FailedCheck& check) noexcept {
+  static_cast<void>(std::fprintf(stderr, "%s:%u: %s: check failed: %s\n", check.file, check.line,
+                                 check.function, check.condition));
+#if defined(__GLIBC__)
+  __assert_fail(check.condition, check.file, check.line, check.function);
+#else
+  std::abort();
+#endif
+}
+
+}  // namespace vllm
+
+/// States what must hold if this code is right; a failure is our mistake, never the caller's.
+/// On in every build: plain assert vanishes where crashes happen, in release builds.
+#define FORENSICS_CHECK(condition) \
+  (static_cast<bool>(condition)    \
+       ? static_cast<void>(0)      \
+       : ::vllm::abort_with(       \
+             {#condition, __FILE__, static_cast<unsigned int>(__LINE__), __func__}))
+
+#endif  // VLLM_FORENSICS_CHECK_H_
