@@ -18,6 +18,7 @@ find_python() {
   local name candidate
   for name in python3.14 python3.13 python3.12 python3.11 python3; do
     while read -r candidate; do
+      [[ "$candidate" != "$PWD/.venv/"* ]] || continue # it may be activated, and is about to be made anew
       if "$candidate" -I - <<'PYTHON' >/dev/null 2>&1; then
 import ensurepip, pathlib, sys, sysconfig, venv
 assert (3, 11) <= sys.version_info[:2] <= (3, 14)
@@ -31,13 +32,19 @@ PYTHON
   return 1
 }
 
+# A marker stands in .venv while pip works on it. Where it is found, an earlier run was killed half-way, and
+# pip may take a half-written package for a whole one: start again. So too where the checkout was moved.
+venv_is_whole() {
+  [[ ! -e .venv/incomplete && "$(cat .venv/made-for 2>/dev/null)" == "$PWD" ]] && .venv/bin/python -c '' 2>/dev/null
+}
+
 # Prints the Debian and Ubuntu packages that are missing; what counts is the tool, not how it came.
 missing_packages() {
   command -v g++ >/dev/null || echo g++
   command -v gdb >/dev/null || echo gdb
   [[ -e /usr/include/gtest/gtest.h || -e /usr/local/include/gtest/gtest.h ]] || echo libgtest-dev
   [[ -e /usr/include/elfutils/libdwfl.h ]] || echo libdw-dev
-  if [[ ! -e .venv/bin/python ]] && ! find_python >/dev/null; then
+  if ! venv_is_whole && ! find_python >/dev/null; then
     # Ubuntu 22.04: python3 is 3.10, python3.11 stands beside it.
     if grep -qs '^VERSION_CODENAME=jammy' /etc/os-release; then
       printf '%s\n' python3.11 python3.11-dev python3.11-venv
@@ -80,23 +87,19 @@ set_up_system() {
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
 }
 
-# A marker stands in .venv while pip works on it. Where it is found, an earlier run was killed half-way, and
-# pip may take a half-written package for a whole one: start again. So too where the checkout was moved.
 set_up_venv() {
   local python
-  if [[ ! -e .venv/incomplete && "$(cat .venv/made-for 2>/dev/null)" == "$PWD" ]] && .venv/bin/python -c '' 2>/dev/null; then
-    return
-  fi
+  if venv_is_whole; then return; fi
   python="$(find_python)" || {
     say "no Python from 3.11 to 3.14 here can make a virtual environment and has its headers"
     exit 2
   }
   say "making .venv with $python"
-  rm -rf .venv build
+  rm -rf .venv build # what was built knows the old .venv by its path
   mkdir .venv
   touch .venv/incomplete
   "$python" -m venv .venv
-  python -m pip install -qq --upgrade "pip>=25.1" # the first that knows dependency groups
+  .venv/bin/python -m pip install -qq --upgrade "pip>=25.1" # the first that knows dependency groups
   echo "$PWD" >.venv/made-for
   rm .venv/incomplete
 }
@@ -147,11 +150,14 @@ install_project() {
 
 set_up() {
   local group
-  export PATH="$PWD/.venv/bin:$PATH"
-  exec 9<dev
-  flock 9 # two runs at once must not both set up
+  exec 9<dev # two runs at once must not both set up
+  flock --nonblock 9 || {
+    say "waiting for another ./dev to finish its set-up"
+    flock 9
+  }
   set_up_system
   set_up_venv
+  export PATH="$PWD/.venv/bin:$PATH"
   for group in "$@"; do
     once "$group" pyproject.toml -- install_group "$group"
   done
