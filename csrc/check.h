@@ -5,10 +5,11 @@
 #include <cstdlib>
 
 #if defined(__GLIBC__)
-#include <cassert>
-// <cassert> hides the declaration when NDEBUG is set; the function is always in glibc.
-extern "C" [[noreturn]] void __assert_fail(const char* assertion, const char* file,
-                                           unsigned int line, const char* function) noexcept;
+// Declared here because <cassert> hides it when NDEBUG is set; the function is always in glibc.
+// The GNU spelling: glibc declares it so, and [[noreturn]] may not be added to that later.
+extern "C" __attribute__((__noreturn__)) void __assert_fail(const char* assertion, const char* file,
+                                                            unsigned int line,
+                                                            const char* function) noexcept;
 #endif
 
 namespace vllm {

@@ -108,9 +108,10 @@ int run_tests(std::string_view filter, std::ostream& output) {
     }
     ++run_count;
     state().failed = false;
-    output << "[ RUN      ] " << test.full_name() << std::endl;
+    output << "[ RUN      ] " << test.full_name() << '\n' << std::flush;
     test.body();
-    output << (state().failed ? "[  FAILED  ] " : "[       OK ] ") << test.full_name() << std::endl;
+    output << (state().failed ? "[  FAILED  ] " : "[       OK ] ") << test.full_name() << '\n'
+           << std::flush;
     failed_count += state().failed ? 1 : 0;
   }
   if (run_count == 0) {
@@ -129,7 +130,7 @@ Registration::Registration(const char* suite, const char* name, void (*body)()) 
 
 void fail(const char* file, int line, const std::string& message) {
   state().failed = true;
-  std::cout << file << ':' << line << ": Failure: " << message << std::endl;
+  std::cout << file << ':' << line << ": Failure: " << message << '\n' << std::flush;
 }
 
 int run(int argument_count, const char* const* arguments, std::ostream& output) {

@@ -22,14 +22,6 @@ void fail(const char* file, int line, const std::string& message);
 /// the command line is wrong or its filter matches nothing.
 int run(int argument_count, const char* const* arguments, std::ostream& output);
 
-/// The value, unchanged, in a way that no optimiser sees through: what a real program would have
-/// read from a file or a request.
-template <typename T>
-[[gnu::noinline]] T opaque(T value) {
-  volatile T hidden = value;
-  return hidden;
-}
-
 template <typename Left, typename Right>
 void expect_equal(const Left& left, const Right& right, const char* file, int line) {
   if (!(left == right)) {

@@ -91,7 +91,7 @@ void internal::append(const EventDetails& details, SourceLocation where) {
     write_line("forensics: " + to_string(event));
   }
   if ((wanted & kKeep) != 0) {
-    const std::lock_guard<std::mutex> lock(store().mutex);
+    const std::scoped_lock lock(store().mutex);
     store().events.push_back(std::move(event));
   }
 }
@@ -103,12 +103,12 @@ void disable() noexcept { internal::mode.fetch_and(~kKeep); }
 bool enabled() noexcept { return (internal::mode.load() & kKeep) != 0; }
 
 void clear() {
-  const std::lock_guard<std::mutex> lock(store().mutex);
+  const std::scoped_lock lock(store().mutex);
   store().events.clear();
 }
 
 std::vector<Event> events() {
-  const std::lock_guard<std::mutex> lock(store().mutex);
+  const std::scoped_lock lock(store().mutex);
   return store().events;
 }
 

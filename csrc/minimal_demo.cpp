@@ -11,6 +11,7 @@
 
 #include "cpu_worker.h"
 #include "demo_harness.h"
+#include "opaque.h"
 
 namespace {
 
@@ -177,7 +178,3 @@ TEST(Abort, FreedTwiceFailsTheCheck) {
 }
 
 // NOLINTEND
-
-int main(int argument_count, char** arguments) {
-  return demo::run(argument_count, arguments, std::cout);
-}
