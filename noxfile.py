@@ -1,12 +1,12 @@
-"""Each check by its own name. `./dev` sets up what these need; every session runs in the .venv it made."""
+"""Each check by its own name. All run in the .venv that `./dev` makes, with what it installs."""
 
 import os
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
+import pybind11
 
 nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "none"
@@ -25,8 +25,8 @@ def _cpp_files(*folders: str) -> tuple[str, ...]:
     return tuple(sorted(str(file) for file in files if file.suffix in {".h", ".cpp"}))
 
 
-def _build(session: nox.Session, preset: str) -> None:
-    session.run("cmake", "--preset", preset, silent=True)
+def _build(session: nox.Session, preset: str, *definitions: str) -> None:
+    session.run("cmake", "--preset", preset, *definitions, silent=True)
     session.run("cmake", "--build", "--preset", preset)
 
 
@@ -59,14 +59,23 @@ def layers(session: nox.Session) -> None:
 @nox.session
 def cpp_lint(session: nox.Session) -> None:
     """Warnings as errors, then clang-tidy on every file of the debug build."""
-    _build(session, "debug")
+    _build(
+        session,
+        "debug",
+        "-DFORENSICS_BUILD_PYTHON=ON",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        f"-Dpybind11_DIR={pybind11.get_cmake_dir()}",
+    )
     sources = [file for file in _cpp_files("csrc", "tests/cpp") if file.endswith(".cpp")]
 
     def tidy(source: str) -> None:
-        session.run("clang-tidy", "--quiet", "--warnings-as-errors=*", "-p", "build/debug", source)
+        options = ("--quiet", "--warnings-as-errors=*", "-p", "build/debug")
+        session.run("clang-tidy", *options, source, silent=True)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(tidy, sources))
+        runs = [pool.submit(tidy, source) for source in sources]
+    for run in runs:
+        run.result()
 
 
 @nox.session
@@ -84,7 +93,7 @@ def asan(session: nox.Session) -> None:
 @nox.session
 def py(session: nox.Session) -> None:
     """Python tests."""
-    session.run("pytest", "--numprocesses", "auto", *session.posargs)
+    session.run("pytest", "--numprocesses", "auto", "--dist", "loadgroup", *session.posargs)
 
 
 @nox.session
@@ -97,4 +106,14 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Build a wheel into dist/."""
-    session.run("python", "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--wheel-dir", "dist", ".")
+    session.run(
+        "python",
+        "-m",
+        "pip",
+        "wheel",
+        "--no-build-isolation",
+        "--no-deps",
+        "--wheel-dir",
+        "dist",
+        ".",
+    )

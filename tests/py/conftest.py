@@ -1,4 +1,7 @@
-"""A skip hides a gap. With CI=true or --strict-skips it fails, unless allowed_skips.txt lists it with a reason."""
+"""A skip hides a gap.
+
+With CI=true or --strict-skips it fails, unless allowed_skips.txt lists it with a reason.
+"""
 
 import fnmatch
 import os
@@ -15,7 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--strict-skips",
         action="store_true",
         default=os.environ.get("CI") == "true",
-        help="fail on a skip that tests/py/allowed_skips.txt does not list (always so where CI=true)",
+        help="fail on a skip that tests/py/allowed_skips.txt does not list (default where CI=true)",
     )
 
 
@@ -26,18 +29,25 @@ def _allowed_globs() -> tuple[str, ...]:
 
 
 def _refuse_skip(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a skip into a failure, in place. An expected failure is also reported as a skip: leave that."""
-    if not config.getoption("strict_skips") or report.outcome != "skipped" or hasattr(report, "wasxfail"):
+    """Turn a skip into a failure, in place; an expected failure, also reported so, is left."""
+    if (
+        not config.getoption("strict_skips")
+        or report.outcome != "skipped"
+        or hasattr(report, "wasxfail")
+    ):
         return
     if any(fnmatch.fnmatchcase(report.nodeid, glob) for glob in _allowed_globs()):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     report.outcome = "failed"
-    report.longrepr = f"{reason}\nNo skips here: install what is missing, or list {report.nodeid} in {ALLOWED_SKIPS.name}"
+    remedy = f"Install what is missing, or list {report.nodeid} in {ALLOWED_SKIPS.name}"
+    report.longrepr = f"{reason}\nA skip is a failure here. {remedy}"
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     _refuse_skip(item.config, report)
     return report

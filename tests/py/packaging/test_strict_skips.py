@@ -35,7 +35,9 @@ pytest.importorskip("no_such_module")
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "allowed_skips.txt").write_text("# a comment\ntest_one.py::test_list*  # one kernel a machine\n")
+    (tmp_path / "allowed_skips.txt").write_text(
+        "# a comment\ntest_one.py::test_list*  # one kernel a machine\n"
+    )
     for name, text in TESTS.items():
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -46,7 +48,17 @@ def run_pytest(folder: Path, *options: str, ci: str = "") -> str:
     for name in [name for name in environment if name.startswith("PYTEST_")]:
         del environment[name]
     finished = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir=.", "-c", os.devnull, *options],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir=.",
+            "-c",
+            os.devnull,
+            *options,
+        ],
         cwd=folder,
         env=environment,
         capture_output=True,
