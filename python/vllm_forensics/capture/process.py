@@ -1,0 +1,165 @@
+"""The only place that starts programs. Each gets a deadline, and its whole process group ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from vllm_forensics.errors import ToolError
+
+_KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TERM", "LD_LIBRARY_PATH")
+_CHUNK: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a program may use: wall time in seconds, output in bytes, address space in bytes."""
+
+    timeout_s: float = 60.0
+    output_bytes: int = 64 << 20
+    memory_bytes: int | None = None
+    core_bytes: int | None = 0
+    """RLIMIT_CORE of the child: 0 leaves none, None leaves the limit as it is, -1 lifts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a program ended, and what it printed."""
+
+    status: int
+    """Exit status, or minus the signal's number."""
+    stdout: bytes
+    stderr: bytes
+    pid: int
+
+
+def find_program(name: str) -> str | None:
+    """The program's path, or None where it is not installed."""
+    return shutil.which(name)
+
+
+def plain_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A small environment for tools: nothing of the user's that changes what they print or fetch."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return kept | {"LC_ALL": "C.UTF-8"} | dict(extra or {})
+
+
+def run_program(
+    arguments: Sequence[str],
+    *,
+    limits: Limits,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run to the end and gather the output.
+
+    Raises:
+        ToolError: not found, or not finished within the limits.
+    """
+    with started(arguments, limits=limits, cwd=cwd, environment=environment) as child:
+        output = _drain(child, limits, arguments[0])
+        status = child.wait(timeout=max(limits.timeout_s, 1))
+    return Completed(
+        status=status, stdout=output["stdout"], stderr=output["stderr"], pid=child.pid
+    )
+
+
+@contextlib.contextmanager
+def started(
+    arguments: Sequence[str],
+    *,
+    limits: Limits,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A running program with its three pipes; its process group is killed at the end of the block.
+
+    Raises:
+        ToolError: the program could not be started.
+    """
+    try:
+        child = subprocess.Popen(
+            list(arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=cwd,
+            env=dict(environment) if environment is not None else plain_environment(),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ToolError(
+            f"{arguments[0]} could not be started: {error.strerror}",
+            remedy=f"install it, or put it on PATH (apt-get install {Path(arguments[0]).name})",
+        ) from error
+    try:
+        _limit(child.pid, limits)
+        yield child
+    finally:
+        end_group(child)
+
+
+def end_group(child: subprocess.Popen[bytes]) -> None:
+    """Kill the child's whole process group and reap the child. gdb ignores milder signals."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    child.wait()
+
+
+def _limit(pid: int, limits: Limits) -> None:
+    wanted = [(resource.RLIMIT_AS, limits.memory_bytes), (resource.RLIMIT_CORE, limits.core_bytes)]
+    for kind, value in wanted:
+        if value is None:
+            continue
+        with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
+            _, hard = resource.prlimit(pid, kind)
+            soft = hard if value < 0 else value
+            if hard != resource.RLIM_INFINITY and soft != resource.RLIM_INFINITY:
+                soft = min(soft, hard)
+            resource.prlimit(pid, kind, (soft, hard))
+
+
+def _drain(child: subprocess.Popen[bytes], limits: Limits, name: str) -> dict[str, bytes]:
+    """Read both pipes until they close; never wait for one while the other is full."""
+    deadline = time.monotonic() + limits.timeout_s
+    found = {"stdout": bytearray(), "stderr": bytearray()}
+    if child.stdin is not None:
+        child.stdin.close()
+    with selectors.DefaultSelector() as selector:
+        for key, pipe in (("stdout", child.stdout), ("stderr", child.stderr)):
+            selector.register(_required(pipe), selectors.EVENT_READ, key)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ToolError(
+                    f"{name} did not finish within {limits.timeout_s:g} s",
+                    remedy="raise --timeout, or look at what it waits for",
+                )
+            for event, _ in selector.select(left):
+                chunk = os.read(event.fd, _CHUNK)
+                if not chunk:
+                    selector.unregister(event.fileobj)
+                room = limits.output_bytes - len(found[event.data])
+                found[event.data] += chunk[: max(room, 0)]
+    return {key: bytes(value) for key, value in found.items()}
+
+
+def _required(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise ToolError("a pipe to the program is missing", remedy="this is a defect: report it")
+    return pipe

@@ -1,0 +1,195 @@
+"""SIGABRT: who gave up, and the words that the runtime left in memory."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.diagnosis.calls import crashing_stack, fault_frames, names_on_stack
+from vllm_forensics.diagnosis.context import SIGABRT, FaultContext
+from vllm_forensics.diagnosis.memory import read_pointer, read_text
+from vllm_forensics.model.answer import Known
+from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.image import Image
+from vllm_forensics.model.stack import Frame
+
+_HEAP_MESSAGES: Final = (
+    # glibc malloc/malloc.c, every text given to malloc_printerr; the first match decides.
+    (re.compile(r"double free detected in tcache"), FaultKind.DOUBLE_FREE),
+    (re.compile(r"double free or corruption \((fasttop|!prev|top)\)"), FaultKind.DOUBLE_FREE),
+    (re.compile(r"double free or corruption"), FaultKind.HEAP_CORRUPTION),
+    (re.compile(r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid pointer"), FaultKind.INVALID_FREE),
+    (re.compile(r"free\(\): invalid size"), FaultKind.INVALID_FREE),
+    (re.compile(r"(malloc|free|realloc|calloc|memalign)[ _(]|corrupted |chunk|unsorted|tcache|top size"),
+     FaultKind.HEAP_CORRUPTION),
+)  # fmt: skip
+_HEAP_WORDS: Final = {
+    FaultKind.DOUBLE_FREE: "A block of heap memory was freed twice",
+    FaultKind.INVALID_FREE: "free() was given a pointer that malloc never returned",
+    FaultKind.HEAP_CORRUPTION: "The heap's own bookkeeping was overwritten: some earlier write went "
+    "past the end of its block",
+}
+_ASSERTION: Final = re.compile(r"Assertion [`'].*' failed", re.DOTALL)
+_SANITIZER: Final = re.compile(r"__(asan|ubsan|tsan|lsan|msan|hwasan|sanitizer)(::|_)")
+_SANITIZER_MODULE: Final = re.compile(r"lib(asan|ubsan|tsan|lsan|hwasan|msan)\.so|libclang_rt\.")
+_SANITIZER_HEADER: Final = re.compile(rb"(?:==\d+==)?ERROR: \w+Sanitizer: [^\n\0]{1,400}")
+_PYTHON_FATAL: Final = {"Py_FatalError", "_Py_FatalErrorFunc", "_Py_FatalErrorFormat", "fatal_error"}
+_STD_ASSERT: Final = {"std::__replacement_assert", "std::__glibcxx_assert_fail"}
+_ASAN_ADVICE: Final = (
+    "forensics build --asan   (then run it again: the report names who allocated and who freed)",
+    "MALLOC_CHECK_=3 MALLOC_PERTURB_=165   (glibc's own checks, without a rebuild)",
+)
+
+
+def sanitizer_abort(image: Image, context: FaultContext) -> Finding | None:
+    """A sanitizer found something, reported it, and ended the process."""
+    if context.delivered.number != SIGABRT:
+        return None
+    frames = crashing_stack(image, context).frames[:12]
+    names = [frame.function for frame in frames if frame.function and _SANITIZER.match(frame.function)]
+    modules = [frame.module for frame in frames if frame.module and _SANITIZER_MODULE.search(frame.module)]
+    if not names and not modules:
+        return None
+    found = image.find_text(b"Sanitizer: ")
+    match = _SANITIZER_HEADER.search(found.value) if isinstance(found, Known) else None
+    message = match.group().decode("utf-8", "replace") if match else None
+    return Finding(
+        kind=FaultKind.SANITIZER_ABORT,
+        summary="A sanitizer found a fault, printed its report and ended the process"
+        + (f": {message}." if message else "."),
+        proof=(f"abort() was called from {(names or modules)[0]}",),
+        message=message,
+        advice=("forensics asan LOG   (the report has the chain of allocate, free and use)",),
+    )
+
+
+def heap_message(image: Image, context: FaultContext) -> Finding | None:
+    """glibc's allocator noticed damage and said what it saw."""
+    text = abort_message(image) if context.signal.number == SIGABRT else None
+    if text is None or _ASSERTION.search(text) or text.startswith("***"):
+        return None
+    for pattern, kind in _HEAP_MESSAGES:
+        if pattern.search(text):
+            return Finding(
+                kind=kind,
+                summary=f'{_HEAP_WORDS[kind]}; glibc noticed it later and stopped: "{text}".',
+                proof=(f'__abort_msg in the C library holds "{text}"',),
+                message=text,
+                advice=_ASAN_ADVICE,
+            )
+    return None
+
+
+def stack_smashing(image: Image, context: FaultContext) -> Finding | None:
+    """The stack protector found its canary changed."""
+    text = abort_message(image) if context.signal.number == SIGABRT else None
+    named = "__stack_chk_fail" in names_on_stack(fault_frames(image, context))
+    if not named and (text is None or "stack smashing detected" not in text):
+        return None
+    return Finding(
+        kind=FaultKind.STACK_SMASHING,
+        summary="A function wrote past the end of a local array and over its own return address; "
+        "the stack protector noticed it when the function returned.",
+        proof=(f'__abort_msg holds "{text}"',) if text else ("__stack_chk_fail is on the stack",),
+        message=text,
+        advice=("forensics build --asan   (stack-buffer-overflow: names the array and the write)",),
+    )
+
+
+def assertion_failure(image: Image, context: FaultContext) -> Finding | None:
+    """assert() or the C++ library's own assertions."""
+    if context.signal.number != SIGABRT:
+        return None
+    text = abort_message(image)
+    names = names_on_stack(fault_frames(image, context))
+    if text is not None and _ASSERTION.search(text):
+        return Finding(
+            kind=FaultKind.ASSERTION_FAILURE,
+            summary=f"An assertion did not hold: {text}",
+            proof=(f'__abort_msg holds "{text}"',),
+            message=text,
+        )
+    if names & _STD_ASSERT:
+        return Finding(
+            kind=FaultKind.ASSERTION_FAILURE,
+            summary="An assertion of the C++ library did not hold (an index or iterator out of range).",
+            proof=(f"{min(names & _STD_ASSERT)} is on the stack",),
+        )
+    return None
+
+
+def pure_virtual_call(image: Image, context: FaultContext) -> Finding | None:
+    """A virtual function was called on an object whose class does not have it (yet, or any more)."""
+    if context.signal.number != SIGABRT:
+        return None
+    if "__cxa_pure_virtual" not in names_on_stack(fault_frames(image, context)):
+        return None
+    return Finding(
+        kind=FaultKind.PURE_VIRTUAL_CALL,
+        summary="A pure virtual function was called: the object was still being built, or already "
+        "destroyed down to its base class.",
+        proof=("__cxa_pure_virtual is on the stack",),
+        message="pure virtual method called",
+        advice=("forensics build --ubsan   (-fsanitize=vptr names the object's real type)",),
+    )
+
+
+def fatal_python_error(image: Image, context: FaultContext) -> Finding | None:
+    """The interpreter itself gave up: Py_FatalError."""
+    if context.signal.number != SIGABRT:
+        return None
+    frames = fault_frames(image, context)
+    for frame in frames[:12]:
+        if frame.function in _PYTHON_FATAL:
+            message = _text_argument(image, frames)
+            return Finding(
+                kind=FaultKind.FATAL_PYTHON_ERROR,
+                summary="The Python interpreter found itself in an impossible state and gave up"
+                + (f': "{message}".' if message else "."),
+                proof=(f"{frame.function} is on the stack",),
+                message=message,
+                advice=("run with PYTHONDEVMODE=1 and an interpreter built --with-pydebug",),
+            )
+    return None
+
+
+def plain_abort(image: Image, context: FaultContext) -> Finding | None:
+    """abort() without any of the known reasons."""
+    if context.signal.number != SIGABRT:
+        return None
+    text = abort_message(image)
+    said = f': "{text}"' if text else "; it left no message in the C library"
+    return Finding(
+        kind=FaultKind.ABORT,
+        summary=f"The program called abort(){said}.",
+        proof=("SIGABRT, sent by the process to itself",),
+        message=text,
+        advice=("look at the last lines that the program printed to standard error",),
+    )
+
+
+def abort_message(image: Image) -> str | None:
+    """What glibc printed before abort(): the text behind __abort_msg (glibc's struct abort_msg_s)."""
+    program = image.process.program
+    for module in image.modules:
+        if not module.name.startswith(("libc.so", "libc-2")) and module.path != program:
+            continue
+        symbol = image.symbol_named(module, "__abort_msg")
+        pointer = read_pointer(image, symbol.value.address) if isinstance(symbol, Known) else None
+        text = read_text(image, pointer + 4) if pointer else None
+        if text:
+            return text.strip()
+    return None
+
+
+def _text_argument(image: Image, frames: tuple[Frame, ...]) -> str | None:
+    for frame in frames[:12]:
+        if frame.function in _PYTHON_FATAL:
+            for name in ("msg", "message"):
+                answer = image.variable(frame, name)
+                if isinstance(answer, Known):
+                    match = re.search(r'"(.*)"', answer.value.value)
+                    if match:
+                        return match.group(1)
+    return None
+

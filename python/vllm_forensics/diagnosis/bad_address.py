@@ -1,0 +1,446 @@
+"""Faults of memory accesses: SIGSEGV and SIGBUS, told apart by address, operands and mappings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.diagnosis.access import (
+    MemoryAccess,
+    faulting_access,
+    instruction_at,
+    is_fetch,
+    memory_accesses,
+    register_value,
+)
+from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.diagnosis.memory import read_pointer
+from vllm_forensics.model.answer import Gap, Known
+from vllm_forensics.model.finding import Access, FaultKind, Finding
+from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Address, Mapping
+from vllm_forensics.model.signals import code_name
+from vllm_forensics.model.stack import OperandKind
+
+SIGBUS: Final = 7
+SIGSEGV: Final = 11
+SEGV_MAPERR: Final = 1
+SEGV_ACCERR: Final = 2
+SI_KERNEL: Final = 128
+BUS_ADRALN: Final = 1
+BUS_ADRERR: Final = 2
+NULL_PAGE: Final = 64 << 10
+"""vm.mmap_min_addr's default: nothing can be mapped below, so an address there came from a null."""
+_STACK_REACH: Final = 1 << 20
+"""How far from the stack pointer a frame's own accesses may lie: large locals are touched page by page."""
+_ALIGNED: Final = ("movap", "movdqa", "movntdq", "movntp", "vmovap", "vmovdqa", "vmovntdq", "vmovntp")
+
+
+def null_call(image: Image, context: FaultContext) -> Finding | None:
+    """The processor was sent to an address near zero: a call through a null pointer."""
+    if context.signal.number != SIGSEGV or not is_fetch(context) or context.pc >= NULL_PAGE:
+        return None
+    caller = _return_address(image, context)
+    return Finding(
+        kind=FaultKind.NULL_CALL,
+        summary=f"A function pointer that held {context.pc:#x} was called.",
+        proof=(
+            f"program counter {context.pc:#x} = si_addr",
+            *([f"the word at the stack pointer, {caller:#x}, is the caller's return address"] if caller else []),
+        ),
+        access=Access.EXECUTE,
+        address=context.pc,
+    )
+
+
+def bad_fetch(image: Image, context: FaultContext) -> Finding | None:
+    """The processor was sent to an address that holds no code."""
+    if context.signal.number != SIGSEGV or not is_fetch(context):
+        return None
+    mapping = image.mapping_at(context.pc)
+    if isinstance(mapping, Known):
+        return Finding(
+            kind=FaultKind.EXECUTE_NON_EXECUTABLE,
+            summary=f"Control went to {context.pc:#x}, which is {describe_mapping(mapping.value)} "
+            "and must not be executed.",
+            proof=(f"program counter {context.pc:#x} = si_addr", _rights(mapping.value)),
+            access=Access.EXECUTE,
+            address=context.pc,
+        )
+    return Finding(
+        kind=FaultKind.WILD_POINTER,
+        summary=f"Control went to {context.pc:#x}, where nothing is mapped.",
+        proof=(f"program counter {context.pc:#x} = si_addr", mapping.what),
+        access=Access.EXECUTE,
+        address=context.pc,
+    )
+
+
+def stack_overflow(image: Image, context: FaultContext) -> Finding | None:
+    """The stack pointer ran out of its mapping: recursion, or locals larger than the stack."""
+    address = context.signal.address
+    if context.signal.number not in {SIGSEGV, SIGBUS} or not address:
+        return None
+    stack = _stack_above(image, context.sp)
+    if stack is None or abs(address - context.sp) > _STACK_REACH or address >= stack.start:
+        return None
+    below = image.mapping_at(address)
+    guarded = isinstance(below, Gap) or not (below.value.readable or below.value.writable)
+    access = faulting_access(image, context)
+    if not guarded:
+        return None
+    return Finding(
+        kind=FaultKind.STACK_OVERFLOW,
+        summary=f"The thread's stack of {size_text(stack.end - stack.start)} was used up: "
+        f"the address {address:#x} lies below its end {stack.start:#x}.",
+        proof=(
+            f"stack pointer {context.sp:#x}, {size_text(stack.end - context.sp)} below the stack's top",
+            f"fault address {address:#x} is outside the stack's mapping "
+            f"{stack.start:#x}-{stack.end:#x}"
+            + ("" if isinstance(below, Gap) else " and inside its guard page"),
+        ),
+        access=access.access if access else Access.WRITE,
+        address=address,
+        size=access.size if access else None,
+        advice=(
+            "make the recursion end or turn it into a loop; for a deep but finite one: "
+            "ulimit -s unlimited, or threading.stack_size(64 << 20) before the thread starts",
+        ),
+    )
+
+
+def null_dereference(image: Image, context: FaultContext) -> Finding | None:
+    """An access to the first 64 KiB: a null pointer, or a member of a null object."""
+    address = context.signal.address
+    if context.signal.number != SIGSEGV or address is None or address >= NULL_PAGE:
+        return None
+    if not context.signal.from_kernel or context.signal.code == SI_KERNEL:
+        return None
+    access = faulting_access(image, context)
+    where = f"address {address:#x}"
+    offset = f", a member or element {address} bytes into a null object" if address else ""
+    return Finding(
+        kind=FaultKind.NULL_DEREFERENCE,
+        summary=f"{_verb(access, context)} {where}{offset}.",
+        proof=(f"{code_name(context.signal)}, si_addr {address:#x}", *_operand_proof(access, context)),
+        access=_access(access, context),
+        address=address,
+        size=access.size if access else None,
+    )
+
+
+def misaligned_access(image: Image, context: FaultContext) -> Finding | None:
+    """An address that is not a multiple of what the instruction demands."""
+    if context.signal.number == SIGBUS and context.signal.code == BUS_ADRALN:
+        access = faulting_access(image, context) or _only(memory_accesses(image, context))
+        proof = ("SIGBUS with BUS_ADRALN: the processor demanded alignment",)
+        return _misaligned(access, access.address if access else context.signal.address, proof)
+    instruction = instruction_at(image, context.pc)
+    if not _is_general_protection(context) or instruction is None:
+        return None
+    access = _only(memory_accesses(image, context))
+    if access is None or access.size < 16 or not access.address % 16 or not is_canonical(access.address):
+        return None
+    legacy_sse = not instruction.mnemonic.startswith("v") and any(
+        operand.kind is OperandKind.REGISTER and (operand.register or "").startswith("xmm")
+        for operand in instruction.operands
+    )
+    unaligned_forms = ("movu", "lddqu", "vmovu")
+    if instruction.mnemonic.startswith(unaligned_forms):
+        return None
+    if not legacy_sse and not instruction.mnemonic.startswith(_ALIGNED):
+        return None
+    proof = (
+        "general protection (SI_KERNEL, no address), with a canonical operand",
+        f"{instruction.mnemonic} needs a multiple of {access.size}; "
+        f"{access.operand} = {access.address:#x}",
+    )
+    return _misaligned(access, access.address, proof)
+
+
+def non_canonical_address(image: Image, context: FaultContext) -> Finding | None:
+    """An address whose upper bits are not a copy of bit 47: the processor refuses it unseen.
+
+    The kernel reports such a fault as SI_KERNEL with address 0, which looks like a null pointer.
+    """
+    if not _is_general_protection(context):
+        return None
+    for access in memory_accesses(image, context):
+        if not is_canonical(access.address):
+            return _non_canonical(access.address, access)
+    target = _jump_target(image, context)
+    if target is not None and not is_canonical(target):
+        return _non_canonical(target, None)
+    return None
+
+
+def truncated_mapping(image: Image, context: FaultContext) -> Finding | None:
+    """SIGBUS inside a file's mapping: the file ends before the page, or /dev/shm is full."""
+    if context.signal.number != SIGBUS or context.signal.code != BUS_ADRERR:
+        return None
+    address = context.signal.address
+    mapping = image.mapping_at(address or 0)
+    if address is None or isinstance(mapping, Gap):
+        return None
+    access = faulting_access(image, context)
+    shared = (mapping.value.path or "").startswith(("/dev/shm/", "/memfd:", "/SYSV"))  # noqa: S108
+    offset = address - mapping.value.start + mapping.value.file_offset
+    what = mapping.value.path or "an unnamed mapping"
+    why = (
+        "shared memory could not supply the page: /dev/shm is full, or the object is smaller than its mapping"
+        if shared
+        else "the file is shorter than its mapping: it was truncated or replaced after it was mapped"
+    )
+    return Finding(
+        kind=FaultKind.TRUNCATED_MAPPING,
+        summary=f"{_verb(access, context)} {address:#x}, {size_text(offset)} into {what}: {why}.",
+        proof=(
+            f"SIGBUS with BUS_ADRERR, si_addr {address:#x}",
+            f"mapped from {what} ({mapping.value.start:#x}-{mapping.value.end:#x})",
+        ),
+        access=_access(access, context),
+        address=address,
+        size=access.size if access else None,
+        message=mapping.value.path,
+        advice=(
+            ("df -h /dev/shm   (in a container: docker run --shm-size=8g, or an emptyDir with medium: Memory)",)
+            if shared
+            else (f"stat '{what}'   (who shortens it while it is mapped?)",)
+        ),
+    )
+
+
+def protected_access(image: Image, context: FaultContext) -> Finding | None:
+    """SEGV_ACCERR and its kin: the page is there, but not for this kind of access."""
+    address = context.signal.address
+    if context.signal.number != SIGSEGV or not context.signal.from_kernel or address is None:
+        return None
+    mapping = image.mapping_at(address)
+    if context.signal.code == SEGV_MAPERR or isinstance(mapping, Gap):
+        return None
+    access = faulting_access(image, context)
+    kind = _access(access, context)
+    facts = mapping.value
+    writes_data = kind is Access.WRITE and facts.readable and not facts.writable
+    return Finding(
+        kind=FaultKind.WRITE_TO_READ_ONLY if writes_data else FaultKind.PROTECTED_PAGE,
+        summary=f"{_verb(access, context)} {address:#x}, which is {describe_mapping(facts)}.",
+        proof=(
+            f"{code_name(context.signal)}, si_addr {address:#x}",
+            _rights(facts),
+            *_operand_proof(access, context),
+        ),
+        access=kind,
+        address=address,
+        size=access.size if access else None,
+    )
+
+
+def wild_pointer(image: Image, context: FaultContext) -> Finding | None:
+    """Whatever else faulted at an address: nothing is mapped there."""
+    address = context.signal.address
+    if context.signal.number != SIGSEGV or not context.signal.from_kernel or address is None:
+        return None
+    if context.signal.code == SI_KERNEL:
+        return None
+    access = faulting_access(image, context)
+    mapping = image.mapping_at(address)
+    if isinstance(mapping, Known):
+        where = f"which is {describe_mapping(mapping.value)}"
+    else:
+        where = f"where nothing is mapped{_nearest(image, address)}"
+    return Finding(
+        kind=FaultKind.WILD_POINTER,
+        summary=f"{_verb(access, context)} {address:#x}, {where}.",
+        proof=(f"{code_name(context.signal)}, si_addr {address:#x}", *_operand_proof(access, context)),
+        access=_access(access, context),
+        address=address,
+        size=access.size if access else None,
+    )
+
+
+def resent_without_trace(image: Image, context: FaultContext) -> Finding | None:
+    """A fault signal that the program sent to itself, at an instruction that would fault by itself.
+
+    A handler without SA_NODEFER that raises and returns leaves no signal frame in reach (it ran on an
+    alternate stack); the operand at the program counter still shows the address that cannot be used.
+    """
+    sent_by_self = context.signal.sender_pid in {image.process.pid, context.thread.tid}
+    if context.signal.number not in {SIGSEGV, SIGBUS} or context.signal.from_kernel or not sent_by_self:
+        return None
+    for access in memory_accesses(image, context):
+        if not is_canonical(access.address):
+            return _non_canonical(access.address, access)
+        mapping = image.mapping_at(access.address)
+        if isinstance(mapping, Known) and mapping.value.readable:
+            continue
+        kind = FaultKind.NULL_DEREFERENCE if access.address < NULL_PAGE else FaultKind.WILD_POINTER
+        if isinstance(mapping, Known):
+            kind = FaultKind.PROTECTED_PAGE
+        return Finding(
+            kind=kind,
+            summary=f"{_verb(access, context)} address {access.address:#x}; "
+            "a handler then sent the signal again.",
+            proof=(
+                f"the program sent the signal to itself (si_code {context.signal.code})",
+                f"the instruction it was at uses {access.operand} = {access.address:#x}, "
+                "which cannot be accessed",
+            ),
+            access=access.access,
+            address=access.address,
+            size=access.size,
+        )
+    return None
+
+
+def is_canonical(address: Address) -> bool:
+    """Bits 63 to 47 are equal (Intel SDM 1, 3.3.7.1); user addresses of 57-bit paging count as wild."""
+    return address < 1 << 47 or address >= (1 << 64) - (1 << 47)
+
+
+def describe_mapping(mapping: Mapping) -> str:
+    """A mapping in a few words: what it is, and what may be done with it."""
+    rights = {
+        (False, False): "neither readable nor writable",
+        (True, False): "read-only",
+        (True, True): "writable",
+        (False, True): "write-only",
+    }[mapping.readable, mapping.writable]
+    of = f" memory of {mapping.path}" if mapping.path else " memory without a file (heap, stack or mmap)"
+    return rights + (" executable" if mapping.executable else "") + of
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as a person says it: 8.0 MiB."""
+    value = float(size)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            break
+        value /= 1024
+    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def _non_canonical(address: Address, access: MemoryAccess | None) -> Finding:
+    operand = f"operand {access.operand}" if access else "the branch's target"
+    return Finding(
+        kind=FaultKind.NON_CANONICAL_ADDRESS,
+        summary=f"{_words(access)} {address:#x}, which is no address at all on this processor: "
+        "the pointer itself was overwritten or never set.",
+        proof=(
+            "general protection (SI_KERNEL, si_addr 0)",
+            f"{operand} = {address:#x}: bits 63 to 47 differ",
+        ),
+        access=access.access if access else Access.EXECUTE,
+        address=address,
+        size=access.size if access else None,
+    )
+
+
+def _misaligned(
+    access: MemoryAccess | None, address: Address | None, proof: tuple[str, ...]
+) -> Finding:
+    shown = f"{address:#x}" if address is not None else "an address"
+    return Finding(
+        kind=FaultKind.MISALIGNED_ACCESS,
+        summary=f"{_words(access)} {shown}, which is not aligned as the instruction demands.",
+        proof=proof,
+        access=access.access if access else None,
+        address=address,
+        size=access.size if access else None,
+        advice=("forensics build --ubsan   (its alignment check names the cast that is wrong)",),
+    )
+
+
+def _is_general_protection(context: FaultContext) -> bool:
+    if context.frame is not None and context.frame.trap_number == 13:
+        return True
+    return context.signal.number == SIGSEGV and context.signal.code == SI_KERNEL
+
+
+def _jump_target(image: Image, context: FaultContext) -> Address | None:
+    """Where an indirect jump, call or return wanted to go."""
+    instruction = instruction_at(image, context.pc)
+    if instruction is None:
+        return None
+    if instruction.is_return:
+        return read_pointer(image, context.sp)
+    if not (instruction.is_call or instruction.is_jump):
+        return None
+    for operand in instruction.operands:
+        if operand.kind is OperandKind.REGISTER and operand.register:
+            return register_value(operand.register, dict(context.registers))
+    accesses = [a for a in memory_accesses(image, context) if a.access is Access.READ]
+    return read_pointer(image, accesses[0].address) if accesses else None
+
+
+def _return_address(image: Image, context: FaultContext) -> Address | None:
+    word = read_pointer(image, context.sp)
+    if word is None:
+        return None
+    mapping = image.mapping_at(word)
+    return word if isinstance(mapping, Known) and mapping.value.executable else None
+
+
+def _stack_above(image: Image, sp: Address) -> Mapping | None:
+    """The stack that `sp` ran out of: the mapping that holds it, or the first one above it."""
+    for mapping in image.mappings:
+        if mapping.end > sp and mapping.readable and mapping.writable and mapping.path is None:
+            return mapping if mapping.start - sp < _STACK_REACH else None
+    return None
+
+
+def _nearest(image: Image, address: Address) -> str:
+    """How far the next mapping is: an address just past one is an index that went too far."""
+    before = [m for m in image.mappings if m.end <= address]
+    if not before:
+        return ""
+    gap = address - before[-1].end
+    if gap >= 16 << 20:
+        return ""
+    return f" ({size_text(gap)} past the end of {describe_mapping(before[-1])})"
+
+
+def _only(accesses: tuple[MemoryAccess, ...]) -> MemoryAccess | None:
+    return accesses[0] if accesses else None
+
+
+def _access(access: MemoryAccess | None, context: FaultContext) -> Access | None:
+    if access is not None:
+        return access.access
+    if context.is_page_fault and context.frame is not None:
+        return Access.WRITE if context.frame.error_code & 2 else Access.READ
+    return None
+
+
+def _operand_proof(access: MemoryAccess | None, context: FaultContext) -> tuple[str, ...]:
+    proof = []
+    if access is not None:
+        proof.append(f"operand {access.operand} = {access.address:#x}, {access.size} bytes")
+    if context.is_page_fault and context.frame is not None:
+        proof.append(f"page-fault error code {context.frame.error_code:#x} in the signal frame")
+    return tuple(proof)
+
+
+def _rights(mapping: Mapping) -> str:
+    flags = "".join(
+        letter if on else "-"
+        for letter, on in (("r", mapping.readable), ("w", mapping.writable), ("x", mapping.executable))
+    )
+    return f"mapping {mapping.start:#x}-{mapping.end:#x} {flags} {mapping.path or '(no file)'}"
+
+
+def _verb(access: MemoryAccess | None, context: FaultContext) -> str:
+    kind = _access(access, context)
+    size = f"{access.size} bytes " if access else ""
+    return {
+        Access.READ: f"The program read {size}from",
+        Access.WRITE: f"The program wrote {size}to",
+        Access.EXECUTE: "Control went to",
+        None: "The program accessed",
+    }[kind]
+
+
+def _words(access: MemoryAccess | None) -> str:
+    if access is None:
+        return "Control went to"
+    verb = "read from" if access.access is Access.READ else "wrote to"
+    return f"The program {verb}"

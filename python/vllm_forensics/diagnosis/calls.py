@@ -1,0 +1,75 @@
+"""The calls that led to the fault: which belong to it, who is the culprit, who sent the signal again."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.diagnosis.bad_address import NULL_PAGE
+from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.model.answer import Known
+from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.image import Image
+from vllm_forensics.model.stack import Frame, FrameKind, Stack
+
+_HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
+
+
+def crashing_stack(image: Image, context: FaultContext) -> Stack:
+    """All frames of the crashing thread; none where it could not be unwound."""
+    answer = image.unwind(context.thread)
+    return answer.value if isinstance(answer, Known) else Stack(tid=context.thread.tid, frames=())
+
+
+def fault_frames(image: Image, context: FaultContext) -> tuple[Frame, ...]:
+    """The calls from the fault outwards: those of a handler that ran afterwards are left out."""
+    frames = crashing_stack(image, context).frames
+    if context.frame is None:
+        return frames
+    for position, frame in enumerate(frames):
+        if frame.kind is not FrameKind.SIGNAL and frame.pc == context.pc:
+            before = frames[position - 1] if position else None
+            if before is None or before.kind is FrameKind.SIGNAL:
+                return frames[position:]
+    return frames
+
+
+def names_on_stack(frames: tuple[Frame, ...], limit: int = 16) -> frozenset[str]:
+    """The functions nearest to the fault."""
+    return frozenset(frame.function for frame in frames[:limit] if frame.function)
+
+
+def culprit_of(frames: tuple[Frame, ...], finding: Finding) -> Frame | None:
+    """The first frame in the user's own code; behind a null `this`, its caller.
+
+    A member function that was called on a null object is not where the mistake was made.
+    """
+    own = [frame for frame in frames if is_own(frame)]
+    if finding.kind is FaultKind.NULL_DEREFERENCE:
+        blamed = next((frame for frame in own if not has_null_this(frame)), None)
+        if blamed is not None:
+            return blamed
+    return own[0] if own else None
+
+
+def has_null_this(frame: Frame) -> bool:
+    """Was the member function called on a null object?"""
+    for variable in frame.variables:
+        if variable.name == "this":
+            number = _HEX.search(variable.value)
+            return number is not None and int(number.group(), 16) < NULL_PAGE
+    return False
+
+
+def reraised_by(image: Image, context: FaultContext) -> str | None:
+    """The handler that sent the final signal: the outermost frame inside the signal frame."""
+    if context.frame is None:
+        return None
+    frames = crashing_stack(image, context).frames
+    for position, frame in enumerate(frames):
+        if frame.kind is FrameKind.SIGNAL and position and frames[position + 1 :][:1]:
+            handler = frames[position - 1]
+            if frames[position + 1].pc == context.pc:
+                return handler.function or handler.module or f"{handler.pc:#x}"
+    return "a signal handler"

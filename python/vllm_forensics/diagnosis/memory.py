@@ -1,0 +1,26 @@
+"""Small readings of an image's memory that several rules need."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.model.answer import Known
+from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Address
+
+_TEXT_SIZES: Final = (4096, 1024, 64, 8, 1)
+
+
+def read_pointer(image: Image, address: Address) -> Address | None:
+    """The 8-byte word at `address`, or None where it cannot be read."""
+    raw = image.read(address, 8) if address > 0 else None
+    return int.from_bytes(raw.value, "little") if isinstance(raw, Known) else None
+
+
+def read_text(image: Image, address: Address) -> str | None:
+    """A NUL-terminated string of at most 4 KiB, or None where there is none."""
+    for size in (*_TEXT_SIZES, 4096 - address % 4096) if address > 0 else ():
+        raw = image.read(address, size)
+        if isinstance(raw, Known):
+            return raw.value.split(b"\0", 1)[0].decode("utf-8", "replace")
+    return None

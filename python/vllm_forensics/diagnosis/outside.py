@@ -1,0 +1,52 @@
+"""Signals that no fault of the program caused, and the answer "unknown"."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.image import Image
+
+_TERMINAL: Final = {2, 3}  # SIGINT, SIGQUIT: the kernel sends them for Ctrl-C and Ctrl-\
+
+
+def external_signal(image: Image, context: FaultContext) -> Finding | None:
+    """Another process (or a key at the terminal) sent the signal."""
+    signal = context.signal
+    own = {image.process.pid, *(thread.tid for thread in image.threads)}
+    typed = signal.number in _TERMINAL and signal.from_kernel
+    sent = signal.sender_pid is not None and signal.sender_pid not in own
+    if not typed and not sent:
+        return None
+    if signal.sender_pid == 0:
+        sender = "a process outside this pid namespace (the container's host, or the kernel)"
+    else:
+        sender = "the terminal" if typed else f"process {signal.sender_pid}"
+    return Finding(
+        kind=FaultKind.EXTERNAL_SIGNAL,
+        summary=f"The program did not fail by itself: {sender} sent it the signal.",
+        proof=(f"si_code {signal.code}, si_pid {signal.sender_pid}; own pid {image.process.pid}",),
+        advice=(
+            f"ps -o pid,ppid,lstart,cmd -p {signal.sender_pid}   (if it still runs)"
+            if signal.sender_pid
+            else "look at the supervisor's log: who ends this program?",
+        ),
+    )
+
+
+def unknown(image: Image, context: FaultContext) -> Finding:
+    """What is left when no rule can prove anything."""
+    signal = context.signal
+    if signal.sender_pid in {image.process.pid, context.thread.tid}:
+        summary = "The program sent the signal to itself, and nothing shows an earlier fault."
+    elif signal.number == 0:
+        summary = "The core does not say which signal ended the program."
+    else:
+        summary = "The signal is known, but its cause could not be established."
+    return Finding(
+        kind=FaultKind.UNKNOWN,
+        summary=summary,
+        proof=(f"signal {signal.number}, si_code {signal.code}",),
+        address=signal.address,
+    )

@@ -1,0 +1,62 @@
+"""A stack that repeats itself: which frames, and how often, without unwinding all of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.image import Image
+from vllm_forensics.model.stack import Frame, FrameKind, Recursion
+
+_MAX_PERIOD: Final = 12
+_LEAST_REPEATS: Final = 3
+_LONGEST_STACK: Final = 64 << 20
+
+
+def find_recursion(
+    image: Image, context: FaultContext, frames: tuple[Frame, ...]
+) -> Recursion | None:
+    """The shortest cycle that the innermost frames go through, and how often it is on the stack.
+
+    Beyond the frames that were unwound, the repeats are counted in memory: a cycle pushes the same
+    return address again and again, at equal distances. None where no cycle repeats three times.
+    """
+    calls = [frame for frame in frames if frame.kind is FrameKind.NATIVE]
+    for first in range(min(4, len(calls))):
+        for period in range(1, _MAX_PERIOD + 1):
+            count = _repeats(calls[first:], period)
+            if count >= _LEAST_REPEATS:
+                whole = first + count * period >= len(calls) - period
+                total = _count_in_memory(image, context, calls[first].pc) if whole else 0
+                return Recursion(
+                    first_index=calls[first].index, period=period, count=max(count, total)
+                )
+    return None
+
+
+def _repeats(calls: list[Frame], period: int) -> int:
+    """How often the first `period` frames repeat from the start; judged by return address."""
+    count = 1
+    while (count + 1) * period <= len(calls) and all(
+        calls[count * period + at].pc == calls[at].pc for at in range(period)
+    ):
+        count += 1
+    return count
+
+
+def _count_in_memory(image: Image, context: FaultContext, return_address: int) -> int:
+    """How often a return address stands on the stack between the fault and the stack's end."""
+    mapping = image.mapping_at(context.sp)
+    start = context.sp
+    if isinstance(mapping, Gap):
+        above = [m for m in image.mappings if m.start > context.sp]
+        if not above:
+            return 0
+        mapping_end, start = above[0].end, above[0].start
+    else:
+        mapping_end = mapping.value.end
+    raw = image.read(start, min(mapping_end - start, _LONGEST_STACK))
+    if isinstance(raw, Gap):
+        return 0
+    return raw.value.count(return_address.to_bytes(8, "little"))

@@ -1,0 +1,57 @@
+"""What a number in a register means: null, a place in a module, stack, heap, or nothing mapped."""
+
+from __future__ import annotations
+
+from vllm_forensics.diagnosis.access import PARTS
+from vllm_forensics.diagnosis.bad_address import NULL_PAGE, is_canonical
+from vllm_forensics.model.answer import Gap, Known
+from vllm_forensics.model.image import Image
+from vllm_forensics.model.stack import Instruction, OperandKind
+
+
+def describe_value(image: Image, value: int) -> str:
+    """A few words for one value, as far as the address space explains it."""
+    if value == 0:
+        return "null"
+    if value < NULL_PAGE:
+        return f"{value}"
+    if not is_canonical(value):
+        return "no address" + _as_text(value)
+    mapping = image.mapping_at(value)
+    if isinstance(mapping, Gap):
+        return "not mapped" + _as_text(value)
+    module = image.module_at(value)
+    if isinstance(module, Known):
+        return f"{module.value.name}+{value - module.value.bias:#x}"
+    if any(mapping.value.start <= thread.sp < mapping.value.end for thread in image.threads):
+        return "stack"
+    if mapping.value.path:
+        return mapping.value.path
+    return "heap or mmap" if mapping.value.writable else "protected memory"
+
+
+def notable_registers(
+    image: Image, instruction: Instruction | None, registers: dict[str, int]
+) -> tuple[str, ...]:
+    """The registers that the faulting instruction uses, with value and meaning."""
+    names: list[str] = []
+    for operand in instruction.operands if instruction else ():
+        used = (operand.base, operand.index)
+        if operand.kind is OperandKind.REGISTER:
+            used = (operand.register, None)
+        names.extend(PARTS[name][0] if name in PARTS else name for name in used if name)
+    if instruction is not None and (instruction.is_call or instruction.mnemonic in {"push", "pop", "ret"}):
+        names.append("rsp")
+    return tuple(
+        f"{name} {registers[name]:#x} {describe_value(image, registers[name])}"
+        for name in dict.fromkeys(names)
+        if name in registers
+    )
+
+
+def _as_text(value: int) -> str:
+    """A pointer that reads as text was overwritten by a string."""
+    raw = value.to_bytes(8, "little").rstrip(b"\0")
+    if len(raw) >= 4 and all(32 <= byte < 127 for byte in raw):
+        return f", reads as the text {raw.decode('ascii')!r}"
+    return ""

@@ -1,0 +1,203 @@
+"""gdb's machine-interface records into frames and variables; the records' syntax is pygdbmi's to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pygdbmi.gdbmiparser import parse_response
+
+from vllm_forensics.model.stack import SourceLine, Variable
+
+SIGNAL_FRAME: Final = "<signal handler called>"
+_LWP: Final = re.compile(r"LWP (\d+)")
+_LINE: Final = re.compile(r'Line (\d+) of "(.*)"')
+_CLONE: Final = re.compile(r" \[clone [^\]]*\]|\[abi:[^\]]*\]")
+_OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
+_MAX_LINE: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiResult:
+    """What one command gave back."""
+
+    ok: bool
+    payload: Mapping[str, Any]
+    console: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiFrame:
+    """One frame as gdb lists it; the names are gdb's, with nothing checked yet."""
+
+    level: int
+    pc: int
+    function: str | None
+    file: str | None
+    line: int | None
+
+    @property
+    def is_signal(self) -> bool:
+        """Is this the kernel's signal frame?"""
+        return self.function == SIGNAL_FRAME
+
+
+def parse_records(lines: Iterable[str]) -> MiResult:
+    """Read a command's records; lines that are none are passed over."""
+    console: list[str] = []
+    payload: Mapping[str, Any] = {}
+    ok, error = False, None
+    for line in lines:
+        if len(line) > _MAX_LINE:
+            continue
+        record = parse_response(line)
+        if record["type"] == "console" and isinstance(record["payload"], str):
+            console.append(record["payload"])
+        elif record["type"] == "result":
+            ok = record["message"] in {"done", "connected", "running"}
+            found = record["payload"]
+            payload = found if isinstance(found, dict) else {}
+            error = None if ok else str(payload.get("msg", "gdb gave no reason"))
+    return MiResult(ok=ok, payload=payload, console="".join(console), error=error)
+
+
+def parse_thread_ids(result: MiResult) -> dict[int, str]:
+    """Kernel thread id → gdb's own number, from -thread-info."""
+    found = {}
+    for thread in _dicts(result.payload.get("threads")):
+        match = _LWP.search(str(thread.get("target-id", "")))
+        if match:
+            found[int(match.group(1))] = str(thread.get("id", ""))
+    return found
+
+
+def parse_frames(result: MiResult) -> tuple[MiFrame, ...]:
+    """The frames of -stack-list-frames, innermost first."""
+    stack = result.payload.get("stack")
+    if isinstance(stack, dict):
+        stack = stack.get("frame")
+    frames = []
+    for item in _dicts(stack):
+        raw = item.get("frame", item)
+        pc = _number(raw.get("addr"), 16)
+        level = _number(raw.get("level"), 10)
+        if pc is None or level is None:
+            # "<unavailable>": gdb could not tell where the frame is; what follows rests on nothing.
+            break
+        function = raw.get("func")
+        frames.append(
+            MiFrame(
+                level=level,
+                pc=pc,
+                function=plain_function_name(function) if function not in {None, "??"} else None,
+                file=raw.get("fullname") or raw.get("file"),
+                line=_number(raw.get("line"), 10),
+            )
+        )
+    return tuple(frames)
+
+
+def parse_variables(result: MiResult) -> tuple[Variable, ...]:
+    """The variables of -stack-list-variables, arguments first."""
+    found = [
+        Variable(
+            name=str(item.get("name", "")),
+            value=str(item.get("value", "")),
+            type=item.get("type"),
+            is_argument=item.get("arg") == "1",
+        )
+        for item in _dicts(result.payload.get("variables"))
+        if item.get("name")
+    ]
+    # Inner blocks come first; a name that they hide is not visible at the line.
+    visible = {variable.name: variable for variable in reversed(found)}
+    ordered = [variable for variable in found if visible[variable.name] is variable or variable.is_argument]
+    return tuple(sorted(ordered, key=lambda variable: not variable.is_argument))
+
+
+def parse_line(result: MiResult) -> SourceLine | None:
+    """The answer of `info line *ADDRESS`."""
+    match = _LINE.search(result.console)
+    return SourceLine(file=match.group(2), line=int(match.group(1))) if match else None
+
+
+def plain_function_name(name: str) -> str:
+    """A function's qualified name without arguments, clone suffixes, ABI tags and return type.
+
+    `std::vector<int>::at(unsigned long) const` → `std::vector<int>::at`;
+    `void run<int>(int) [clone .isra.0]` → `run<int>`.
+    """
+    if name == SIGNAL_FRAME:
+        return name
+    name = _CLONE.sub("", name).strip()
+    end = _arguments_start(name)
+    head = name[:end] if end is not None else name
+    return head[_return_type_end(head) :] if end is not None else head
+
+
+def _arguments_start(name: str) -> int | None:
+    """Where the argument list opens: the first parenthesis outside <> that closes at the end."""
+    depth = 0
+    at = 0
+    while at < len(name):
+        if name.startswith("operator", at) and (match := _OPERATOR.match(name, at)):
+            at = match.end()
+            continue
+        if name.startswith("(anonymous namespace)", at):
+            at += len("(anonymous namespace)")
+            continue
+        character = name[at]
+        if character in "<":
+            depth += 1
+        elif character == ">":
+            depth -= 1
+        elif character == "(" and depth == 0:
+            close = _closing(name, at)
+            if close is None:
+                return at
+            if name[close + 1 :].lstrip().startswith("::"):  # a local class or lambda: f(int)::{lambda…}
+                at = close + 1
+                continue
+            return at
+        elif character == "{" and depth == 0:
+            close_brace = name.find("}", at)
+            at = close_brace if close_brace >= 0 else at
+        at += 1
+    return None
+
+
+def _closing(name: str, start: int) -> int | None:
+    depth = 0
+    for at in range(start, len(name)):
+        depth += {"(": 1, ")": -1}.get(name[at], 0)
+        if depth == 0:
+            return at
+    return None
+
+
+def _return_type_end(head: str) -> int:
+    """Template functions are shown with their return type: the last space outside any bracket."""
+    depth, end = 0, 0
+    for at, character in enumerate(head):
+        if character in "<({[":
+            depth += 1
+        elif character in ">)}]":
+            depth -= 1
+        elif character == " " and depth == 0 and "operator" not in head[:at]:
+            end = at + 1
+    return end
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pygdbmi's payloads are untyped
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, dict)]
+
+
+def _number(value: object, base: int) -> int | None:
+    try:
+        return int(str(value), base) if value is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,227 @@
+"""Mapped ELF files as they lie on this machine: identity, symbols, function starts. Headers first."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from vllm_forensics.errors import EvidenceError
+from vllm_forensics.evidence.elf import (
+    PF_X,
+    PT_DYNAMIC,
+    PT_GNU_EH_FRAME,
+    PT_LOAD,
+    PT_NOTE,
+    Bytes,
+    Header,
+    Section,
+    Segment,
+    build_id_of,
+    parse_header,
+    parse_notes,
+    parse_sections,
+    parse_segments,
+    text_at,
+)
+from vllm_forensics.model.process import Symbol
+
+_SYM = struct.Struct("<IBBHQQ")
+_RELA = struct.Struct("<QQq")
+_FUNCTION_TYPES: Final = {2, 10}  # STT_FUNC, STT_GNU_IFUNC
+_MAX_TAILS: Final = 1000
+_MAX_SYMBOLS: Final = 5_000_000
+_JUMP_SLOTS: Final = {7, 1026}  # R_X86_64_JUMP_SLOT, R_AARCH64_JUMP_SLOT
+_GLOB_DATS: Final = {6, 1025}  # R_X86_64_GLOB_DAT, R_AARCH64_GLOB_DAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SymbolTable:
+    dynamic: bool
+    rows: Bytes
+    names: Bytes
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """One ELF file's contents, parsed as far as it is asked. Addresses are the file's own (unbiased)."""
+
+    data: Bytes
+    header: Header
+    segments: tuple[Segment, ...]
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """Section headers; empty where the file has none."""
+        return parse_sections(self.data, self.header)
+
+    @cached_property
+    def build_id(self) -> str | None:
+        """The linker's NT_GNU_BUILD_ID."""
+        for segment in self.segments:
+            if segment.type == PT_NOTE:
+                notes = self.data[segment.offset : segment.offset + segment.file_size]
+                if found := build_id_of(parse_notes(notes, segment.align)):
+                    return found
+        return None
+
+    @property
+    def has_debug_info(self) -> bool:
+        """Does the file itself carry DWARF lines and types?"""
+        return any(section.name in {".debug_info", ".zdebug_info"} for section in self.sections)
+
+    @property
+    def has_symbol_table(self) -> bool:
+        """Does the file carry .symtab, not only the exported names?"""
+        return any(section.name == ".symtab" for section in self.sections)
+
+    @property
+    def is_sanitized(self) -> bool:
+        """Does the file itself call a sanitizer's runtime?"""
+        names = self.dynamic_names
+        return any(name in names for name in ("__asan_init", "__tsan_init", "__msan_init"))
+
+    @property
+    def dynamic_names(self) -> frozenset[str]:
+        """All names in .dynsym, defined here or not."""
+        return frozenset(
+            text_at(table.names, row[0])
+            for table in self._symbol_tables
+            if table.dynamic
+            for row in _SYM.iter_unpack(table.rows)
+        )
+
+    def symbol_named(self, name: str) -> Symbol | None:
+        """A defined symbol of that exact name (symbol versions are not part of the name)."""
+        wanted = name.encode() + b"\0"
+        for table in self._symbol_tables:
+            offsets = _offsets_of(bytes(table.names), wanted)
+            for row in _SYM.iter_unpack(table.rows) if offsets else ():
+                if row[0] in offsets and row[3]:
+                    return Symbol(name=name, address=row[4], size=row[5])
+        return None
+
+    def function_at(self, address: int) -> Symbol | None:
+        """The function that covers `address`; without a name where only unwind tables know it."""
+        for table in self._symbol_tables:
+            found = [
+                row
+                for row in _SYM.iter_unpack(table.rows)
+                if row[4] <= address < row[4] + row[5] and row[1] & 15 in _FUNCTION_TYPES and row[3]
+            ]
+            if found:
+                best = max(found, key=lambda row: row[4])
+                return Symbol(name=text_at(table.names, best[0]), address=best[4], size=best[5])
+        start = self._function_start(address)
+        return None if start is None else Symbol(name="", address=start, size=0)
+
+    @cached_property
+    def imports_by_slot(self) -> dict[int, str]:
+        """Where the dynamic linker stores an imported function's address → that function's name."""
+        dynsym = next((table for table in self._symbol_tables if table.dynamic), None)
+        if dynsym is None:
+            return {}
+        rows = list(_SYM.iter_unpack(dynsym.rows))
+        slots: dict[int, str] = {}
+        for section in self.sections:
+            if section.name not in {".rela.plt", ".rela.dyn"}:
+                continue
+            raw = self.data[section.offset : section.offset + section.size]
+            raw = raw[: len(raw) // _RELA.size * _RELA.size]
+            for where, info, _ in _RELA.iter_unpack(raw):
+                index = info >> 32
+                if info & 0xFFFFFFFF in _JUMP_SLOTS | _GLOB_DATS and 0 < index < len(rows):
+                    slots[where] = text_at(dynsym.names, rows[index][0])
+        return slots
+
+    def covers_code(self, address: int) -> bool:
+        """Is `address` inside an executable segment?"""
+        return any(
+            segment.type == PT_LOAD
+            and segment.flags & PF_X
+            and segment.address <= address < segment.address + segment.memory_size
+            for segment in self.segments
+        )
+
+    def read(self, address: int, size: int) -> bytes | None:
+        """Bytes at an (unbiased) address, as far as the file backs them."""
+        for segment in self.segments:
+            start = address - segment.address
+            if segment.type == PT_LOAD and 0 <= start and start + size <= segment.file_size:
+                offset = segment.offset + start
+                chunk = bytes(self.data[offset : offset + size])
+                return chunk if len(chunk) == size else None
+        return None
+
+    @cached_property
+    def _symbol_tables(self) -> tuple[_SymbolTable, ...]:
+        """.symtab before .dynsym: it has the local names too."""
+        return tuple(
+            self._table(section)
+            for kind in (".symtab", ".dynsym")
+            for section in self.sections
+            if section.name == kind and section.link < len(self.sections)
+        )
+
+    def _table(self, section: Section) -> _SymbolTable:
+        strings = self.sections[section.link]
+        raw = self.data[section.offset : section.offset + section.size]
+        count = min(len(raw) // _SYM.size, _MAX_SYMBOLS)
+        return _SymbolTable(
+            dynamic=section.name == ".dynsym",
+            rows=raw[: count * _SYM.size],
+            names=self.data[strings.offset : strings.offset + strings.size],
+        )
+
+    def _function_start(self, address: int) -> int | None:
+        """Look `address` up in .eh_frame_hdr's sorted table (LSB core spec, "DWARF extensions")."""
+        for segment in self.segments:
+            if segment.type != PT_GNU_EH_FRAME:
+                continue
+            raw = self.data[segment.offset : segment.offset + segment.file_size]
+            # Version 1, count as udata4, table as datarel sdata4: what GNU ld, gold and lld write.
+            if len(raw) < 12 or raw[0] != 1 or raw[2] != 0x03 or raw[3] != 0x3B:
+                return None
+            count = min(int.from_bytes(raw[8:12], "little"), (len(raw) - 12) // 8)
+            starts = memoryview(bytes(raw[12 : 12 + count * 8])).cast("i")[::2].tolist()
+            wanted = address - segment.address
+            low, high = 0, count
+            while low < high:
+                middle = (low + high) // 2
+                if starts[middle] <= wanted:
+                    low = middle + 1
+                else:
+                    high = middle
+            return starts[low - 1] + segment.address if low else None
+        return None
+
+
+def parse_module(data: Bytes) -> ModuleFile:
+    """Read an ELF file's headers; everything else follows when it is asked for.
+
+    Raises:
+        EvidenceError: not an ELF file that is read here.
+    """
+    header = parse_header(data)
+    segments = parse_segments(data, header)
+    if not segments:
+        raise EvidenceError(
+            "an ELF file without program headers", remedy="give a linked executable or library"
+        )
+    return ModuleFile(data=data, header=header, segments=segments)
+
+
+def is_dynamic(module: ModuleFile) -> bool:
+    """Was the file linked dynamically?"""
+    return any(segment.type == PT_DYNAMIC for segment in module.segments)
+
+
+def _offsets_of(raw: bytes, wanted: bytes) -> set[int]:
+    """Where a string table holds `wanted`, at the end of longer strings too (linkers share tails)."""
+    offsets = set()
+    at = raw.find(wanted)
+    while at >= 0 and len(offsets) < _MAX_TAILS:
+        offsets.add(at)
+        at = raw.find(wanted, at + 1)
+    return offsets

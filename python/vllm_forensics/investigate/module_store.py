@@ -1,0 +1,74 @@
+"""The mapped files on this machine, each opened once and checked against the core before any use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vllm_forensics.capture import files
+from vllm_forensics.errors import EvidenceError
+from vllm_forensics.evidence.modules import ModuleFile, parse_module
+from vllm_forensics.model.answer import Answer, Gap, Known
+from vllm_forensics.model.process import Module
+
+
+class ModuleStore:
+    """Answers with a module's file only where it is the very file that was mapped (same build-id).
+
+    A file that was rebuilt since the crash would give wrong names without any warning.
+    """
+
+    def __init__(self, executable: str | None = None) -> None:
+        """`executable` stands in for the program's own path, if the user gave one."""
+        self.executable = executable
+        self.program: str | None = None
+        self._known: dict[str, Answer[ModuleFile]] = {}
+
+    def __call__(self, module: Module) -> Answer[ModuleFile]:
+        """The module's file, or why it cannot be used."""
+        answer = self._known.get(module.path)
+        if answer is None:
+            answer = self._known[module.path] = self._open(module)
+        return answer
+
+    def path_of(self, module: Module) -> str:
+        """Where the module's file lies on this machine."""
+        if self.executable is not None and module.path == self.program:
+            return self.executable
+        return module.path
+
+    def unchecked(self, module: Module) -> Answer[ModuleFile]:
+        """The file at the module's path, the same one or not."""
+        try:
+            return Known(value=parse_module(files.map_file(self.path_of(module))))
+        except EvidenceError as error:
+            return Gap(what=f"{module.path}: {error.message}", remedy=error.remedy)
+
+    def _open(self, module: Module) -> Answer[ModuleFile]:
+        if module.path.startswith("["):
+            return Gap(what=f"{module.path} is the kernel's, not a file")
+        path = self.path_of(module)
+        if module.deleted and not Path(path).exists():
+            return Gap(
+                what=f"{module.path} was deleted while it was in use",
+                remedy="put the same build back in its place, then triage again",
+            )
+        answer = self.unchecked(module)
+        if isinstance(answer, Gap):
+            return answer
+        found = answer.value.build_id
+        if module.build_id is None and found is not None:
+            return Gap(
+                what=f"the core does not hold {module.name}'s build-id, so its file cannot be checked",
+                remedy="set bit 4 of /proc/PID/coredump_filter (ELF headers), core(5)",
+            ) if not module.deleted and found else answer
+        if found != module.build_id:
+            return Gap(
+                what=f"{module.path} was rebuilt or replaced since the crash "
+                f"(build-id {_short(found)} on disk, {_short(module.build_id)} in the core)",
+                remedy="install the build that crashed, or crash the present one",
+            )
+        return answer
+
+
+def _short(build_id: str | None) -> str:
+    return build_id[:12] if build_id else "none"

@@ -1,0 +1,308 @@
+"""From paths to a report: every core on its own, then equal ones together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.capture import files
+from vllm_forensics.capture.gdb import GdbSession, interactive_arguments
+from vllm_forensics.capture.packages import debug_package, has_debug_file, wheel_of
+from vllm_forensics.diagnosis.calls import fault_frames
+from vllm_forensics.diagnosis.context import fault_context
+from vllm_forensics.diagnosis.explain import diagnose
+from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.diagnosis.values import notable_registers
+from vllm_forensics.errors import EvidenceError, ForensicsError
+from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.investigate.layered_image import LayeredImage
+from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.model.answer import Gap, Known
+from vllm_forensics.model.finding import Diagnosis
+from vllm_forensics.model.process import Module, Thread
+from vllm_forensics.model.report import (
+    Crash,
+    Failure,
+    Fault,
+    Group,
+    ModuleReport,
+    Report,
+    SourceExcerpt,
+    ThreadReport,
+)
+from vllm_forensics.model.stack import Frame, Instruction, Stack
+
+_MAX_THREADS: Final = 256
+_AROUND_PC: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriageOptions:
+    """How deep to look."""
+
+    executable: str | None = None
+    """The program on this machine, where it is not at the path that the core names."""
+    timeout_s: float = 60.0
+    """For each question to gdb."""
+    use_gdb: bool = True
+
+
+def triage(
+    paths: Sequence[str],
+    options: TriageOptions,
+    *,
+    executor: Executor | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Explain every core; an unreadable one among many becomes a failure and stops nothing.
+
+    `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one gdb
+    each. `on_progress` is told how many of how many are done.
+    """
+    cores = files.find_cores(paths)
+    work = partial(triage_one, options=options)
+    results: dict[int, Crash | Failure] = {}
+    if len(cores) == 1 and executor is None:
+        results[0] = work(cores[0])
+    elif cores:
+        own = executor is None
+        pool = executor or ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2))
+        try:
+            futures: dict[Future[Crash | Failure], int] = {
+                pool.submit(work, core): index for index, core in enumerate(cores)
+            }
+            for done, future in enumerate(as_completed(futures), start=1):
+                results[futures[future]] = future.result()
+                if on_progress is not None:
+                    on_progress(done, len(cores))
+        finally:
+            if own:
+                pool.shutdown(cancel_futures=True)
+    ordered = [results[index] for index in sorted(results)]
+    crashes = tuple(result for result in ordered if isinstance(result, Crash))
+    failures = [result for result in ordered if isinstance(result, Failure)]
+    if not cores:
+        failures.append(
+            Failure(
+                path=", ".join(paths) or ".",
+                error="no core dump was found",
+                remedy="cat /proc/sys/kernel/core_pattern; ulimit -c   (where would one be, and may it be?)",
+            )
+        )
+    return Report(crashes=crashes, groups=group(crashes), failures=tuple(failures))
+
+
+def triage_one(path: str, options: TriageOptions) -> Crash | Failure:
+    """Explain one core."""
+    try:
+        store = ModuleStore(options.executable)
+        notes = CoreImage(files.map_core(path), store)
+        store.program = notes.process.program
+        start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None
+        with LayeredImage(notes, store, path, start_gdb=start_gdb) as image:
+            return _explain(path, notes, store, image)
+    except ForensicsError as error:
+        return Failure(path=path, error=error.message, remedy=error.remedy)
+
+
+def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
+    """Crashes with one signature together, the largest group first; the one with fewest gaps stands for it."""
+    members: dict[str, list[Crash]] = {}
+    for crash in crashes:
+        members.setdefault(crash.signature, []).append(crash)
+    groups = [
+        Group(
+            signature=signature,
+            cores=tuple(crash.core for crash in found),
+            representative=min(found, key=lambda crash: len(crash.gaps)).core,
+        )
+        for signature, found in members.items()
+    ]
+    return tuple(sorted(groups, key=lambda entry: -len(entry.cores)))
+
+
+def gdb_command(path: str, options: TriageOptions) -> list[str]:
+    """The command line of an interactive gdb on a core, with all matching symbols.
+
+    Raises:
+        EvidenceError: the core cannot be read.
+    """
+    store = ModuleStore(options.executable)
+    notes = CoreImage(files.map_core(path), store)
+    store.program = notes.process.program
+    usable = [module for module in notes.modules if isinstance(store(module), Known)]
+    program = next((store.path_of(m) for m in usable if m.path == store.program), None)
+    others = [(store.path_of(m), m.bias) for m in usable if m.path != store.program]
+    return interactive_arguments(path, program, others)
+
+
+def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> Crash:
+    diagnosis = diagnose(image)
+    if diagnosis is None:
+        raise EvidenceError("a core without threads", remedy="look for another copy of it")
+    finding = diagnosis.finding
+    threads = tuple(
+        _thread_report(image, thread, diagnosis) for thread in image.threads[:_MAX_THREADS]
+    )
+    culprit = diagnosis.culprit
+    return Crash(
+        core=path,
+        program=image.process.program,
+        command=image.process.command,
+        pid=image.process.pid,
+        architecture=image.process.architecture,
+        signal=diagnosis.signal,
+        delivered=diagnosis.delivered,
+        fault=Fault(
+            kind=finding.kind,
+            access=finding.access,
+            address=finding.address,
+            size=finding.size,
+            instruction=diagnosis.instruction.text if diagnosis.instruction else None,
+            message=finding.message,
+        ),
+        culprit=culprit,
+        threads=threads,
+        modules=tuple(_module_report(module, store) for module in image.modules),
+        explanation=diagnosis.explanation,
+        proof=finding.proof,
+        next_steps=tuple(step.replace("CORE", path) for step in diagnosis.next_steps),
+        signature=diagnosis.signature,
+        reraised_by=diagnosis.reraised_by,
+        origin=diagnosis.origin,
+        objects=culprit.variables if culprit else (),
+        notable_registers=notable_registers(
+            image, diagnosis.instruction, dict(diagnosis.context_registers)
+        ),
+        excerpt=_excerpt(culprit),
+        gaps=_gaps(path, notes, store, image),
+    )
+
+
+def _thread_report(image: LayeredImage, thread: Thread, diagnosis: Diagnosis) -> ThreadReport:
+    answer = image.unwind(thread)
+    stack = answer.value if isinstance(answer, Known) else Stack(tid=thread.tid, frames=())
+    if not thread.crashed:
+        return ThreadReport(
+            tid=thread.tid, name=thread.name, crashed=False, stack=stack, registers=thread.registers
+        )
+    context = fault_context(image)
+    belonging = fault_frames(image, context) if context else ()
+    return ThreadReport(
+        tid=thread.tid,
+        name=thread.name,
+        crashed=True,
+        stack=Stack(
+            tid=stack.tid,
+            frames=stack.frames,
+            truncated=stack.truncated,
+            recursion=diagnosis.recursion,
+        ),
+        registers=diagnosis.context_registers,
+        disassembly=_around(image, diagnosis.context_pc),
+        fault_pc=diagnosis.context_pc,
+        fault_index=belonging[0].index if belonging else 0,
+    )
+
+
+def _around(image: LayeredImage, pc: int) -> tuple[Instruction, ...]:
+    decoded = image.instructions(pc)
+    if isinstance(decoded, Gap):
+        return ()
+    at = next((i for i, found in enumerate(decoded.value) if found.address == pc), 0)
+    return decoded.value[max(0, at - _AROUND_PC) : at + _AROUND_PC]
+
+
+def _module_report(module: Module, store: ModuleStore) -> ModuleReport:
+    answer = store(module)
+    file = answer.value if isinstance(answer, Known) else None
+    matches: bool | None = file is not None
+    if file is None and isinstance(store.unchecked(module), Gap):
+        matches = None
+    has_debug = file.has_debug_info or has_debug_file(module.build_id) if file else None
+    return ModuleReport(
+        path=module.path,
+        build_id=module.build_id,
+        start=module.start,
+        end=module.end,
+        debug_info=has_debug,
+        matches_core=matches,
+    )
+
+
+def _excerpt(culprit: Frame | None) -> SourceExcerpt | None:
+    if culprit is None or culprit.file is None or culprit.line is None:
+        return None
+    first = max(1, culprit.line - 2)
+    lines = files.read_source(culprit.file, first, culprit.line + 1)
+    if culprit.line - first >= len(lines):
+        return None
+    return SourceExcerpt(
+        file=culprit.file, first_line=first, lines=lines, marked_line=culprit.line
+    )
+
+
+def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> tuple[Gap, ...]:
+    """What is not known, each with what would close it: the core's losses, gdb's, the modules'."""
+    gaps = []
+    if notes.is_truncated:
+        held, whole = notes.truncated_at or 0, notes.expected_size
+        gaps.append(
+            Gap(
+                what=f"the core is truncated: {held / 1e6:.1f} of {whole / 1e6:.1f} MB are there; "
+                "memory and stacks beyond are lost",
+                remedy="df -h; ulimit -c unlimited   (was the disk full, or the limit lower?)",
+            )
+        )
+    if image.gdb_gap is not None:
+        gaps.append(image.gdb_gap)
+    for module in _modules_of_fault(image):
+        answer = store(module)
+        if isinstance(answer, Gap):
+            gaps.append(answer)
+        elif not answer.value.has_debug_info and not has_debug_file(module.build_id):
+            gaps.append(_no_debug_info(module, answer.value.has_symbol_table))
+    newer = _source_newer_than(path, image)
+    return tuple(dict.fromkeys([*gaps, *newer]))
+
+
+def _modules_of_fault(image: LayeredImage) -> list[Module]:
+    """The modules of the innermost frames: only their gaps matter to the reader."""
+    answer = image.unwind(image.threads[0])
+    frames = answer.value.frames[:12] if isinstance(answer, Known) else ()
+    own = [frame for position, frame in enumerate(frames) if position < 2 or is_own(frame)]
+    found = [image.module_at(frame.pc) for frame in own]
+    return list(dict.fromkeys(module.value for module in found if isinstance(module, Known)))
+
+
+def _no_debug_info(module: Module, has_symbols: bool) -> Gap:  # noqa: FBT001
+    wheel = wheel_of(module.path)
+    if wheel is not None:
+        remedy = f"the wheel {wheel} ships none: build it from source with CXXFLAGS=-g"
+    else:
+        remedy = debug_package(module.path) or "rebuild it with -g (RelWithDebInfo)"
+    what = "no debug information" if has_symbols else "neither debug information nor a symbol table"
+    return Gap(what=f"{module.name} has {what}: no lines, no variables", remedy=remedy)
+
+
+def _source_newer_than(path: str, image: LayeredImage) -> list[Gap]:
+    answer = image.unwind(image.threads[0])
+    frames = answer.value.frames[:12] if isinstance(answer, Known) else ()
+    try:
+        written = Path(path).stat().st_mtime
+        for file in dict.fromkeys(frame.file for frame in frames if frame.file and is_own(frame)):
+            if files.is_regular_file(file) and Path(file).stat().st_mtime > written:
+                return [
+                    Gap(
+                        what=f"{file} was edited after the crash: the lines shown may have moved",
+                        remedy="look at the revision that was built",
+                    )
+                ]
+    except OSError:
+        return []
+    return []

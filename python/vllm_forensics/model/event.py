@@ -1,0 +1,49 @@
+"""The shared language of both halves: what happened to a piece of memory, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vllm_forensics.model.stack import Frame
+
+
+class EventKind(StrEnum):
+    """What was done to a block."""
+
+    ALLOCATE = "allocate"
+    FREE = "free"
+    FORK = "fork"
+    COPY = "copy"
+    SWAP = "swap"
+    USE = "use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened to one block."""
+
+    kind: EventKind
+    block: int
+    """A block id, or an address where the block is a piece of heap."""
+    generation: int | None = None
+    step: int | None = None
+    thread: str | None = None
+    file: str | None = None
+    line: int | None = None
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """The events of one block in the order in which they happened."""
+
+    block: int
+    events: tuple[Event, ...]
+
+    def index_of_last(self, kind: EventKind) -> int | None:
+        """Where the last event of `kind` stands, or None."""
+        for index in range(len(self.events) - 1, -1, -1):
+            if self.events[index].kind is kind:
+                return index
+        return None

@@ -1,0 +1,126 @@
+"""What a dead or stopped process consisted of: threads, registers, mappings, modules, its signal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Address = int
+
+
+class Architecture(StrEnum):
+    """A processor whose cores are understood; the values are the names that gdb and ELF tools print."""
+
+    X86_64 = "x86-64"
+    AARCH64 = "aarch64"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A siginfo_t (signal(7), sigaction(2)): what the kernel said when it delivered a signal."""
+
+    number: int
+    code: int
+    address: Address | None = None
+    """si_addr; set for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP that the kernel itself raised."""
+    sender_pid: int | None = None
+    """si_pid; set when a process sent the signal (si_code <= 0)."""
+
+    @property
+    def from_kernel(self) -> bool:
+        """The processor or kernel noticed a fault: si_code is positive (sigaction(2))."""
+        return self.code > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thread:
+    """One thread at the moment of the dump."""
+
+    tid: int
+    crashed: bool
+    registers: MappingOf[str, int]
+    pc: Address
+    sp: Address
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalFrame:
+    """What the kernel saved when it called a signal handler: the interrupted state, and why."""
+
+    address: Address
+    """Where the frame lies; the stack pointer that the handler started with."""
+    signal: Signal
+    registers: MappingOf[str, int]
+    pc: Address
+    sp: Address
+    trap_number: int
+    """The processor's exception vector (Intel SDM 3A, 6.3.1): 14 page fault, 13 general protection."""
+    error_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackWords:
+    """A stretch of stack as 8-byte words, lowest address first."""
+
+    start: Address
+    words: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapping:
+    """A range of the address space, `start` to `end` (exclusive), as the kernel described it."""
+
+    start: Address
+    end: Address
+    readable: bool
+    writable: bool
+    executable: bool
+    path: str | None = None
+    file_offset: int = 0
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """An ELF file that was mapped: executable, shared library or extension module."""
+
+    path: str
+    start: Address
+    end: Address
+    bias: int
+    """Add it to an address of the file (st_value, p_vaddr) to get the address in memory."""
+    build_id: str | None
+    """From the core itself; None where the core does not hold the file's first page."""
+    deleted: bool = False
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without folders."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """A function or object of a module's symbol table, at its address in memory."""
+
+    name: str
+    """As in the table: C++ names are mangled."""
+    address: Address
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """Who crashed."""
+
+    pid: int
+    architecture: Architecture
+    program: str | None
+    """The executable's path on the machine that made the core."""
+    command: str
+    """The argument vector as far as the core has it; psargs is cut at 80 bytes by the kernel."""
+    page_size: int = 4096
+    auxv: MappingOf[int, int] = field(default_factory=dict)
