@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu_worker.h"
+#include "python_caller.h"
 
 namespace py = pybind11;
 
@@ -33,6 +34,9 @@ vllm::ArrayView view(const FloatInput& array) {
 py::array_t<float> copy_of(const vllm::FloatArray& array) {
   return py::array_t<float>(array.shape, array.values.data());
 }
+
+/// Python's name for the functions of vllm::event_log; has no objects.
+struct EventLog {};
 
 void bind_event_log(py::module_& module) {
   py::native_enum<vllm::EventKind>(module, "EventKind", "enum.Enum", "What happened to a block.")
@@ -61,14 +65,14 @@ void bind_event_log(py::module_& module) {
       .def("__str__", &vllm::event_log::to_string)
       .def("__repr__", &vllm::event_log::to_string);
 
-  py::module_ log = module.def_submodule("event_log", "The process's log of block events.");
-  log.def("enable", &vllm::event_log::enable, "Start to keep events.");
-  log.def("disable", &vllm::event_log::disable, "Stop keeping events; those kept stay.");
-  log.def("enabled", &vllm::event_log::enabled, "Whether events are kept.");
-  log.def("clear", &vllm::event_log::clear, "Forget the events kept so far.");
-  log.def("events", &vllm::event_log::events, "The events kept so far, oldest first.");
-  log.def("set_step", &vllm::event_log::set_step, py::arg("step"),
-          "Set the step that later events carry.");
+  py::class_<EventLog>(module, "EventLog", "The process's log of block events.")
+      .def_static("enable", &vllm::event_log::enable, "Start to keep events.")
+      .def_static("disable", &vllm::event_log::disable, "Stop keeping events; those kept stay.")
+      .def_static("enabled", &vllm::event_log::enabled, "Whether events are kept.")
+      .def_static("clear", &vllm::event_log::clear, "Forget the events kept so far.")
+      .def_static("events", &vllm::event_log::events, "The events kept so far, oldest first.")
+      .def_static("set_step", &vllm::event_log::set_step, py::arg("step"),
+                  "Set the step that later events carry.");
 }
 
 void bind_policies(py::module_& module) {
@@ -109,12 +113,18 @@ void bind_allocator(py::module_& module) {
       .def(py::init<std::int64_t, std::int64_t, Policies, vllm::Pool>(), py::arg("num_blocks"),
            py::arg("block_bytes"), py::arg_v("policies", Policies{}, "Policies()"), py::kw_only(),
            py::arg_v("pool", vllm::Pool::device, "Pool.device"))
-      .def("allocate", [](BlockAllocator& self) { return self.allocate(); })
+      .def("allocate", [](BlockAllocator& self) { return self.allocate(vllm::python_caller()); })
       .def(
-          "free", [](BlockAllocator& self, vllm::BlockId block) { self.free(block); },
+          "free",
+          [](BlockAllocator& self, vllm::BlockId block) {
+            self.free(block, vllm::python_caller());
+          },
           py::arg("block"))
       .def(
-          "fork", [](BlockAllocator& self, vllm::BlockId block) { self.fork(block); },
+          "fork",
+          [](BlockAllocator& self, vllm::BlockId block) {
+            self.fork(block, vllm::python_caller());
+          },
           py::arg("block"))
       .def("get_block", &BlockAllocator::get_block, py::arg("block"),
            py::return_value_policy::reference_internal)

@@ -208,6 +208,7 @@ void BlockAllocator::reclaim(BlockId id) {
       return;
     // NOLINTEND(bugprone-*)
     case ReclaimPolicy::free_list:
+      FORENSICS_CHECK(arena_.has_value());
       arena_->poison(index_of(id));
       free_ids_.push_back(id);
       return;

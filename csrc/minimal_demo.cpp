@@ -2,7 +2,9 @@
 /// as a user would, so that what a debugger or sanitizer shows is what it would show of the real
 /// thing. Ids and sizes pass through `opaque`, or an optimiser would take the fault away.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <iostream>
 #include <memory>
@@ -61,16 +63,20 @@ TEST(NullDereference, ResetThenCopy) {
 }
 
 /// A raw pointer is kept across the free. The block has its own piece of the heap, so a sanitizer
-/// shows where it was allocated, freed and used.
+/// shows where it was allocated, freed and used. Without one, what is read is no longer what was
+/// written, or it is by luck.
 TEST(UseAfterFree, StalePointer) {
   BlockAllocator allocator(4, 256, kStory);
   const BlockId id = allocator.allocate();
   vllm::Block* const stale = opaque(allocator.get_block(id));
+  const std::uint64_t written = opaque(std::uint64_t{42});
+  std::memcpy(stale->data(), &written, sizeof written);
 
   allocator.free(id);
 
-  std::vector<std::byte> saved(256);
-  std::memcpy(saved.data(), stale->data(), saved.size());
+  std::uint64_t read = 0;
+  std::memcpy(&read, stale->data(), sizeof read);
+  EXPECT_EQ(read, written);
 }
 
 /// Somebody takes a borrowed view for its own; both owners free it.
@@ -145,12 +151,16 @@ TEST(DataRace, FreeWhileCopying) {
   copier.join();
 }
 
-/// To make room, the handler of an exhausted pool asks the same pool for a block.
+/// To make room, the handler of an exhausted pool moves a victim's bytes to a block that it
+/// allocates from the same pool.
 TEST(StackOverflow, EvictionAllocates) {
-  BlockAllocator allocator(1, 256, kSafe);
+  constexpr std::size_t kBlockBytes = 4096;
+  BlockAllocator allocator(1, kBlockBytes, kSafe);
   allocator.set_exhausted_handler([](BlockAllocator& pool) {
+    std::array<std::byte, kBlockBytes> victim{};
+    std::memcpy(victim.data(), pool.get_block(0)->data(), victim.size());
     const BlockId scratch = pool.allocate();
-    pool.free(scratch);
+    std::memcpy(pool.get_block(scratch)->data(), victim.data(), victim.size());
   });
 
   static_cast<void>(allocator.allocate());

@@ -23,6 +23,12 @@ using vllm::PagedKVCache;
 namespace event_log = vllm::event_log;
 
 class EventLog : public testing::Test {
+ public:
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+  EventLog(EventLog&&) = delete;
+  EventLog& operator=(EventLog&&) = delete;
+
  protected:
   EventLog() { event_log::clear(); }
   ~EventLog() override {
@@ -30,10 +36,6 @@ class EventLog : public testing::Test {
     event_log::clear();
     event_log::set_step(0);
   }
-  EventLog(const EventLog&) = delete;
-  EventLog& operator=(const EventLog&) = delete;
-  EventLog(EventLog&&) = delete;
-  EventLog& operator=(EventLog&&) = delete;
 };
 
 std::vector<EventKind> kinds() {
