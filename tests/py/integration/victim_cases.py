@@ -1,9 +1,9 @@
 """Planted native crashes with their ground truth: what `forensics core` has to find out.
 
-`CASES` says what each victim does; `build_victims` compiles them in one flavour; `make_core` runs one
-until it dies. The truth is known from the source, from what the victim printed before its fault, and
-from the unstripped twin of a stripped binary, never from the tool under test. Source lines are looked
-up by their `// CRASH:marker` comments.
+`CASES` says what each victim does; `build_victims` compiles them in one flavour; `make_core` runs
+one until it dies. The truth is known from the source, from what the victim printed before its
+fault, and from the unstripped twin of a stripped binary, never from the tool under test. Source
+lines are looked up by their `// CRASH:marker` comments.
 """
 
 import fcntl
@@ -61,7 +61,7 @@ class Printed(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """A place that is to blame: the function by its plain qualified name, the line by its marker."""
+    """A place that is to blame: the function by its plain name, the line by its marker."""
 
     function: str
     marker: str
@@ -82,10 +82,11 @@ class Culprit:
 class VictimCase:
     """One crash and all that is true about it.
 
-    `address` is a hex string, a pair of them (both inclusive), `Printed`, or None where the contract
-    leaves it open. `access` None means that the report must say null. `size_bytes` None and empty
-    tuples are not compared. `message` holds what must occur in the reported message. Tuples of
-    accepted values stand where the contract leaves a choice.
+    `address` is a hex string, a pair of them (both inclusive), `Printed`, or None where the
+    contract leaves it open. `access` None means that the report must say null. `size_bytes` None
+    and empty tuples are not compared. `message` holds what must occur in the reported message.
+    Tuples of accepted values stand where the contract leaves a choice. `reraised` says whether the
+    report must name a handler that sent the final signal; None leaves it open.
     """
 
     name: str
@@ -100,7 +101,7 @@ class VictimCase:
     message: tuple[str, ...] = ()
     overrides: tuple[tuple[Flavour, tuple[Culprit, ...]], ...] = ()
     send: signal.Signals | None = None
-    reraised: bool = False
+    reraised: bool | None = False
 
     @property
     def final_signal(self) -> str:
@@ -131,7 +132,7 @@ def _blame(function: str, marker: str | None = None, *, module: str = EXECUTABLE
     return Culprit(function=f"{namespace}::{function}", marker=marker or function, module=module)
 
 
-def _segv(  # noqa: PLR0913 - a row of the table
+def _segv(
     name: str,
     kind: str,
     access: str | None,
@@ -201,7 +202,7 @@ def _sent(number: signal.Signals) -> VictimCase:
     )
 
 
-def _handled(  # noqa: PLR0913 - a row of the table
+def _handled(
     name: str,
     *,
     kind: str = "null-dereference",
@@ -212,7 +213,7 @@ def _handled(  # noqa: PLR0913 - a row of the table
     size_bytes: int | None = 8,
     message: tuple[str, ...] = (),
     culprit: str = "read_field_of_null",
-    reraised: bool = True,
+    reraised: bool | None = True,
 ) -> VictimCase:
     """A fault that a handler saw before the process died; kind and address are the fault's own."""
     return VictimCase(
@@ -473,7 +474,8 @@ CASES: tuple[VictimCase, ...] = (
     # Seen by a handler first.
     _handled("handler_raises_again", codes=("SEGV_MAPERR", "SI_TKILL")),
     _handled("handler_kills_self", codes=("SEGV_MAPERR", "SI_USER")),
-    _handled("handler_raises_blocked_signal", codes=("SEGV_MAPERR", "SI_TKILL")),
+    # No signal frame is left: the core shows the fault's registers and the raised signal's siginfo.
+    _handled("handler_raises_blocked_signal", codes=("SEGV_MAPERR", "SI_TKILL"), reraised=None),
     _handled("handler_aborts", signals=("SIGABRT", "SIGSEGV"), codes=("SEGV_MAPERR", "SI_TKILL")),
     _handled("handler_returns", codes=("SEGV_MAPERR",), reraised=False),
     _handled(
@@ -549,7 +551,7 @@ CASES: tuple[VictimCase, ...] = (
         "read",
         "0x30",
         8,
-        culprit=_blame("load_payload"),
+        culprit=_blame("add_payloads"),
         overrides=_without_lines(_blame("crash_in_inlined_function")),
     ),
     _segv("crash_in_inlined_member", _NULL, "read", "0x30", 8),
@@ -605,6 +607,7 @@ class MadeCore:
 
     core: Path
     pid: int
+    sender_pid: int | None
     stdout: str
     address_low: int | None
     address_high: int | None
@@ -617,7 +620,7 @@ def build_victims(target_folder: Path, flavour: Flavour, *, compiler: str = "g++
     Raises subprocess.CalledProcessError with the compiler's words in `stderr`.
     """
     flags = (*COMMON_FLAGS, *COMPILE_FLAGS[flavour])
-    digest = hashlib.sha256(repr((flags, flavour, _run((compiler, "--version")))).encode())
+    digest = hashlib.sha256(repr((flags, flavour, run_tool((compiler, "--version")))).encode())
     sources = sorted(SOURCES.glob("*.cpp"))
     for source in (*sources, *sorted(SOURCES.glob("*.h"))):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
@@ -633,7 +636,7 @@ def build_victims(target_folder: Path, flavour: Flavour, *, compiler: str = "g++
         for module in (EXECUTABLE, PLUGIN):
             shutil.copy2(fresh / module, fresh / "twins" / module)
             if flavour is Flavour.STRIPPED:
-                _run(("strip", "--strip-all", str(fresh / module)))
+                run_tool(("strip", "--strip-all", str(fresh / module)))
         with suppress(OSError):  # another process was faster with the same build
             fresh.rename(folder)
     return binaries
@@ -645,19 +648,19 @@ def _compile(sources: Sequence[Path], folder: Path, compiler: str, flags: Sequen
         objects = {source: Path(name) / f"{source.stem}.o" for source in sources}
 
         def compile_one(source: Path) -> None:
-            _run((compiler, *flags, "-c", str(source), "-o", str(objects[source])))
+            run_tool((compiler, *flags, "-c", str(source), "-o", str(objects[source])))
 
         with ThreadPoolExecutor(max_workers=2) as pool:
             list(pool.map(compile_one, sources))
         plugin = objects.pop(SOURCES / "plugin.cpp")
         linked = [str(path) for path in objects.values()]
         options = ("-pthread", "-Wl,--build-id", "-Wl,-rpath,$ORIGIN")
-        _run((compiler, "-shared", *options, str(plugin), "-o", str(folder / PLUGIN)))
+        run_tool((compiler, "-shared", *options, str(plugin), "-o", str(folder / PLUGIN)))
         executable = str(folder / EXECUTABLE)
-        _run((compiler, "-pie", *options, *linked, "-o", executable, "-ldl", "-lrt"))
+        run_tool((compiler, "-pie", *options, *linked, "-o", executable, "-ldl", "-lrt"))
 
 
-def _run(command: Sequence[str], *, timeout_s: float = 180) -> str:
+def run_tool(command: Sequence[str], *, timeout_s: float = 180) -> str:
     """Run a build tool and return its output; its process group does not outlive the call."""
     with subprocess.Popen(
         command,
@@ -773,6 +776,7 @@ def _made_core(case: VictimCase, core: Path, pid: int, said: str) -> MadeCore:
     return MadeCore(
         core=core,
         pid=pid,
+        sender_pid=None if case.send is None else os.getpid(),
         stdout=said,
         address_low=low,
         address_high=high,

@@ -14,7 +14,7 @@ struct Slot {
 
 VICTIM(library_assertion) {
   std::vector<Slot> slots(3);
-  sink = slots[hide(std::size_t{8})].value;  // CRASH:library_assertion
+  sink = slots[HIDE(std::size_t{8})].value;  // CRASH:library_assertion
   sink = 1;
 }
 

@@ -75,12 +75,12 @@ VICTIM_NOINLINE void read_field_of_null() {
 
 VICTIM_NOINLINE void write_noncanonical() {
   auto* node = pointer_to<Node>(0xdead000000000100);
-  node->value = hide(1);  // CRASH:write_noncanonical
+  node->value = HIDE(1);  // CRASH:write_noncanonical
   sink = 1;
 }
 
 VICTIM_NOINLINE void divide_in_vain() {
-  sink = hide(10U) / hide(0U);  // CRASH:divide_in_vain
+  sink = HIDE(10U) / HIDE(0U);  // CRASH:divide_in_vain
   sink = 1;
 }
 
@@ -93,7 +93,7 @@ VICTIM_NOINLINE std::uint64_t recurse_again(std::uint64_t depth) {  // CRASH:rec
   volatile std::uint64_t local[32];                                 // CRASH:recurse_again
   local[depth % 32] = depth;                                        // CRASH:recurse_again
   if (depth == ~std::uint64_t{0}) return local[0];
-  const auto below = recurse_again(hide(depth + 1));  // CRASH:recurse_again
+  const auto below = recurse_again(HIDE(depth + 1));  // CRASH:recurse_again
   return below + local[depth % 32];
 }
 
@@ -157,12 +157,12 @@ VICTIM(handler_raises_stack_overflow) {
   announce("address_low", static_cast<char*>(low) - (std::size_t{1} << 20));
   announce("address_high", static_cast<char*>(low) + (std::size_t{1} << 20));
   install(SIGSEGV, raise_again, SA_NODEFER | SA_ONSTACK);
-  sink = recurse_again(hide(std::uint64_t{0}));
+  sink = recurse_again(HIDE(std::uint64_t{0}));
 }
 
 VICTIM(handler_raises_assertion) {
   install(SIGABRT, raise_again, SA_NODEFER | SA_ONSTACK);
-  const int free_blocks = hide(-1);
+  const int free_blocks = HIDE(-1);
   assert(free_blocks >= 0);  // CRASH:handler_raises_assertion
   sink = 1;
 }

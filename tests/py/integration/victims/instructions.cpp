@@ -7,7 +7,7 @@ namespace victims {
 
 VICTIM(misaligned_vector_read) {
   alignas(16) static std::uint8_t buffer[64];
-  auto* address = hide(static_cast<std::uint8_t*>(buffer) + 4);
+  auto* address = HIDE(static_cast<std::uint8_t*>(buffer) + 4);
   announce("address", address);
   asm volatile(  // CRASH:misaligned_vector_read
       "movaps (%0), %%xmm0"
@@ -19,7 +19,7 @@ VICTIM(misaligned_vector_read) {
 
 VICTIM(misaligned_vector_write) {
   alignas(16) static std::uint8_t buffer[64];
-  auto* address = hide(static_cast<std::uint8_t*>(buffer) + 8);
+  auto* address = HIDE(static_cast<std::uint8_t*>(buffer) + 8);
   announce("address", address + 0x10);
   asm volatile(  // CRASH:misaligned_vector_write
       "movaps %%xmm0, 0x10(%0)"
@@ -32,7 +32,7 @@ VICTIM(misaligned_vector_write) {
 // With the AC flag set, the CPU refuses what it otherwise allows: SIGBUS, BUS_ADRALN, no address.
 VICTIM(misaligned_with_alignment_check) {
   alignas(16) static std::uint8_t buffer[64];
-  auto* address = hide(static_cast<std::uint8_t*>(buffer) + 3);
+  auto* address = HIDE(static_cast<std::uint8_t*>(buffer) + 3);
   announce("address", address);
   asm volatile(  // CRASH:misaligned_with_alignment_check
       "lea -128(%%rsp), %%rsp\n\tpushf\n\torl $0x40000, (%%rsp)\n\tpopf\n\tlea 128(%%rsp), "
@@ -67,7 +67,7 @@ VICTIM(privileged_instruction) {
 }
 
 VICTIM(builtin_trap) {
-  if (hide(1) == 1) __builtin_trap();  // CRASH:builtin_trap
+  if (HIDE(1) == 1) __builtin_trap();  // CRASH:builtin_trap
   sink = 1;
 }
 
@@ -78,21 +78,21 @@ VICTIM(breakpoint) {
 }
 
 VICTIM(divide_by_zero) {
-  const std::int32_t divisor = hide(0);
-  sink = static_cast<std::uint64_t>(hide(100) / divisor);  // CRASH:divide_by_zero
+  const std::int32_t divisor = HIDE(0);
+  sink = static_cast<std::uint64_t>(HIDE(100) / divisor);  // CRASH:divide_by_zero
   sink = 1;
 }
 
 VICTIM(divide_by_zero_64) {
-  const std::int64_t divisor = hide(std::int64_t{0});
+  const std::int64_t divisor = HIDE(std::int64_t{0});
   sink =
-      static_cast<std::uint64_t>(hide(std::int64_t{1} << 40) / divisor);  // CRASH:divide_by_zero_64
+      static_cast<std::uint64_t>(HIDE(std::int64_t{1} << 40) / divisor);  // CRASH:divide_by_zero_64
   sink = 1;
 }
 
 VICTIM(modulo_by_zero) {
-  const std::uint32_t divisor = hide(0U);
-  sink = hide(17U) % divisor;  // CRASH:modulo_by_zero
+  const std::uint32_t divisor = HIDE(0U);
+  sink = HIDE(17U) % divisor;  // CRASH:modulo_by_zero
   sink = 1;
 }
 

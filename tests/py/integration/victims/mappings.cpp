@@ -54,25 +54,25 @@ void announce_stack() {
 
 VICTIM(write_to_string_literal) {
   const char* text = "a literal";
-  auto* writable = const_cast<char*>(hide(text));
+  auto* writable = const_cast<char*>(HIDE(text));
   announce("address", writable + 2);
   writable[2] = 'x';  // CRASH:write_to_string_literal
   sink = 1;
 }
 
 VICTIM(write_to_constant) {
-  auto* writable = const_cast<char*>(hide(static_cast<const char*>(kConstantText)));
+  auto* writable = const_cast<char*>(HIDE(static_cast<const char*>(kConstantText)));
   announce("address", writable);
-  const std::uint32_t value = hide(0x20202020U);
+  const std::uint32_t value = HIDE(0x20202020U);
   std::memcpy(writable, &value, sizeof value);  // CRASH:write_to_constant
   sink = 1;
 }
 
 VICTIM(write_to_code) {
   auto* code = pointer_to<std::uint8_t>(reinterpret_cast<std::uintptr_t>(&std::_Exit));
-  code = hide(reinterpret_cast<std::uint8_t*>(&write_to_code));
+  code = HIDE(reinterpret_cast<std::uint8_t*>(&write_to_code));
   announce("address", code);
-  *code = static_cast<std::uint8_t>(hide(0xcc));  // CRASH:write_to_code
+  *code = static_cast<std::uint8_t>(HIDE(0xcc));  // CRASH:write_to_code
   sink = 1;
 }
 
@@ -80,14 +80,14 @@ VICTIM(write_after_mprotect) {
   auto* page = map_pages(1, PROT_READ | PROT_WRITE);
   page[0] = 1;
   require(mprotect(page, kPage, PROT_READ) == 0);
-  auto* slot = hide(reinterpret_cast<std::uint64_t*>(page + 0x80));
+  auto* slot = HIDE(reinterpret_cast<std::uint64_t*>(page + 0x80));
   announce("address", slot);
-  *slot = hide(std::uint64_t{5});  // CRASH:write_after_mprotect
+  *slot = HIDE(std::uint64_t{5});  // CRASH:write_after_mprotect
   sink = 1;
 }
 
 VICTIM(protected_page_read) {
-  auto* page = hide(map_pages(1, PROT_NONE));
+  auto* page = HIDE(map_pages(1, PROT_NONE));
   announce("address", page + 0x10);
   sink = *reinterpret_cast<std::uint32_t*>(page + 0x10);  // CRASH:protected_page_read
   sink = 1;
@@ -96,15 +96,15 @@ VICTIM(protected_page_read) {
 VICTIM(protected_page_write_past_buffer) {
   auto* pages = map_pages(2, PROT_READ | PROT_WRITE);
   require(mprotect(pages + kPage, kPage, PROT_NONE) == 0);
-  auto* buffer = hide(reinterpret_cast<volatile std::uint16_t*>(pages));
-  const std::size_t count = hide(std::size_t{kPage});
+  auto* buffer = HIDE(reinterpret_cast<volatile std::uint16_t*>(pages));
+  const std::size_t count = HIDE(std::size_t{kPage});
   announce("address", pages + kPage);
   for (std::size_t i = 0; i < count; ++i) buffer[i] = 7;  // CRASH:protected_page_write_past_buffer
   sink = 1;
 }
 
 VICTIM(execute_heap) {
-  auto* code = hide(static_cast<std::uint8_t*>(std::malloc(64)));
+  auto* code = HIDE(static_cast<std::uint8_t*>(std::malloc(64)));
   code[0] = 0xc3;
   announce("address", code);
   reinterpret_cast<void (*)()>(code)();  // CRASH:execute_heap
@@ -112,7 +112,7 @@ VICTIM(execute_heap) {
 }
 
 VICTIM(execute_data) {
-  auto* code = hide(static_cast<std::uint8_t*>(writable_code));
+  auto* code = HIDE(static_cast<std::uint8_t*>(writable_code));
   announce("address", code);
   reinterpret_cast<void (*)()>(code)();  // CRASH:execute_data
   sink = 1;
@@ -120,7 +120,7 @@ VICTIM(execute_data) {
 
 VICTIM(execute_stack) {
   std::uint8_t code[16] = {0xc3};
-  auto* start = hide(static_cast<std::uint8_t*>(code));
+  auto* start = HIDE(static_cast<std::uint8_t*>(code));
   announce("address", start);
   reinterpret_cast<void (*)()>(start)();  // CRASH:execute_stack
   sink = code[0];
@@ -128,7 +128,7 @@ VICTIM(execute_stack) {
 
 VICTIM(truncated_file_read) {
   auto* pages = map_and_truncate(open("mapping.bin", O_RDWR | O_CREAT | O_TRUNC, 0600));
-  auto* value = hide(reinterpret_cast<std::uint64_t*>(pages + kPage + 0x18));
+  auto* value = HIDE(reinterpret_cast<std::uint64_t*>(pages + kPage + 0x18));
   announce("address", value);
   sink = *value;  // CRASH:truncated_file_read
   sink = 1;
@@ -138,9 +138,9 @@ VICTIM(truncated_deleted_file_write) {
   const int file = open("gone.bin", O_RDWR | O_CREAT | O_TRUNC, 0600);
   unlink("gone.bin");
   auto* pages = map_and_truncate(file);
-  auto* value = hide(pages + kPage + 0x21);
+  auto* value = HIDE(pages + kPage + 0x21);
   announce("address", value);
-  *value = static_cast<std::uint8_t>(hide(1));  // CRASH:truncated_deleted_file_write
+  *value = static_cast<std::uint8_t>(HIDE(1));  // CRASH:truncated_deleted_file_write
   sink = 1;
 }
 
@@ -150,7 +150,7 @@ VICTIM(truncated_shared_memory_read) {
   const int file = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
   shm_unlink(name);
   auto* pages = map_and_truncate(file);
-  auto* value = hide(reinterpret_cast<std::uint32_t*>(pages + kPage));
+  auto* value = HIDE(reinterpret_cast<std::uint32_t*>(pages + kPage));
   announce("address", value);
   sink = *value;  // CRASH:truncated_shared_memory_read
   sink = 1;
@@ -160,19 +160,19 @@ VICTIM_NOINLINE std::uint64_t recurse_forever(std::uint64_t depth) {  // CRASH:r
   volatile std::uint64_t local[32];                                   // CRASH:recurse_forever
   local[depth % 32] = depth;                                          // CRASH:recurse_forever
   if (depth == ~std::uint64_t{0}) return local[0];
-  const auto below = recurse_forever(hide(depth + 1));  // CRASH:recurse_forever
+  const auto below = recurse_forever(HIDE(depth + 1));  // CRASH:recurse_forever
   return below + local[depth % 32];
 }
 
 VICTIM(stack_overflow_main_thread) {
   announce_stack();
-  sink = recurse_forever(hide(std::uint64_t{0}));
+  sink = recurse_forever(HIDE(std::uint64_t{0}));
 }
 
 namespace {
 void* overflow_thread(void* argument) {
   announce_stack();
-  sink = recurse_forever(hide(std::uint64_t{0}));
+  sink = recurse_forever(HIDE(std::uint64_t{0}));
   return argument;
 }
 }  // namespace
@@ -186,10 +186,10 @@ VICTIM(stack_overflow_in_thread) {
 
 VICTIM(stack_overflow_by_alloca) {
   announce_stack();
-  const std::size_t size = hide(std::size_t{64} << 20);
-  auto* buffer = hide(static_cast<volatile char*>(alloca(size)));  // CRASH:stack_overflow_by_alloca
+  const std::size_t size = HIDE(std::size_t{64} << 20);
+  auto* buffer = HIDE(static_cast<volatile char*>(alloca(size)));  // CRASH:stack_overflow_by_alloca
   buffer[0] = 1;                                                   // CRASH:stack_overflow_by_alloca
-  sink = static_cast<std::uint64_t>(buffer[hide(size) - 1]);
+  sink = static_cast<std::uint64_t>(buffer[HIDE(size) - 1]);
 }
 
 }  // namespace victims

@@ -23,10 +23,15 @@ struct Item {
 };
 
 struct Link {
-  char padding[0x30];
-  std::int64_t payload;
+  const Link* next;
+  char padding[0x28];
+  std::int64_t payloads[4];
 
-  VICTIM_INLINE std::int64_t load() const { return payload; }
+  VICTIM_INLINE std::int64_t total() const {
+    std::int64_t sum = 0;
+    for (const auto payload : payloads) sum = HIDE(sum + payload);
+    return sum;
+  }
 };
 
 std::atomic<int> waiting{0};
@@ -35,7 +40,7 @@ std::atomic<int> waiting{0};
 
 VICTIM_NOINLINE void write_in_thread(std::int64_t* target) {
   announce("tid", static_cast<std::uintptr_t>(syscall(SYS_gettid)));
-  *target = hide(4);  // CRASH:write_in_thread
+  *target = HIDE(4);  // CRASH:write_in_thread
   sink = 1;
 }
 
@@ -68,7 +73,7 @@ VICTIM_NOINLINE bool compare_items(const Item* left, const Item* right) {
 VICTIM(crash_in_sort) {
   Item item{1, 2};
   std::vector<Item*> items(8, &item);
-  items[hide(std::size_t{0})] = pointer_to<Item>(0);
+  items[HIDE(std::size_t{0})] = pointer_to<Item>(0);
   std::sort(items.begin(), items.end(), compare_items);
   sink = static_cast<std::uint64_t>(items[0]->key);
 }
@@ -84,23 +89,28 @@ std::int64_t Reader::operator()(std::int64_t factor) const {
 
 VICTIM(crash_in_std_function) {
   const std::function<std::int64_t(std::int64_t)> reader = Reader{pointer_to<Item>(0x123456789b00)};
-  sink = static_cast<std::uint64_t>(reader(hide(std::int64_t{3})));
+  sink = static_cast<std::uint64_t>(reader(HIDE(std::int64_t{3})));
   sink = 1;
 }
 
-VICTIM_INLINE std::int64_t load_payload(const Link* link) {
-  return link->payload;  // CRASH:load_payload
+VICTIM_INLINE std::int64_t add_payloads(const Link* link, int count) {
+  std::int64_t sum = 0;
+  for (; count > 0; --count) {
+    sum = HIDE(sum + link->payloads[0]);  // CRASH:add_payloads
+    link = HIDE(link->next);
+  }
+  return sum;
 }
 
 VICTIM(crash_in_inlined_function) {
-  const auto* link = pointer_to<Link>(0);
-  sink = load_payload(link);  // CRASH:crash_in_inlined_function
-  sink = 1;
+  Link first = {};
+  const auto sum = add_payloads(HIDE(&first), HIDE(2));  // CRASH:crash_in_inlined_function
+  sink = sum;
 }
 
 VICTIM(crash_in_inlined_member) {
   const auto* link = pointer_to<Link>(0);
-  sink = link->load();  // CRASH:crash_in_inlined_member
+  sink = link->total();  // CRASH:crash_in_inlined_member
   sink = 1;
 }
 

@@ -10,15 +10,17 @@
 #endif
 #define PLUGIN_HIDDEN __attribute__((visibility("hidden")))
 
+// The value, of which the compiler now knows nothing. A macro, so that its line is the user's own.
+#define HIDE(expression)                                \
+  ({                                                    \
+    auto hidden_value = (expression);                   \
+    asm volatile("" : "+r"(hidden_value) : : "memory"); \
+    hidden_value;                                       \
+  })
+
 namespace victim_plugin {
 
 volatile std::int64_t sink = 0;
-
-template <typename T>
-inline __attribute__((always_inline)) T hide(T value) {
-  asm volatile("" : "+r"(value) : : "memory");
-  return value;
-}
 
 struct Table {
   char padding[0x100];
@@ -30,7 +32,7 @@ PLUGIN_NOINLINE std::int64_t read_entry(const Table* table) {
 }
 
 PLUGIN_HIDDEN PLUGIN_NOINLINE void write_entry(Table* table) {
-  table->entry = hide(1);  // CRASH:plugin_hidden
+  table->entry = HIDE(1);  // CRASH:plugin_hidden
   sink = 1;
 }
 
@@ -40,7 +42,7 @@ PLUGIN_HIDDEN PLUGIN_NOINLINE void release(void* block) {
 }
 
 PLUGIN_NOINLINE void reject(int id) {
-  if (hide(id) > 0) throw std::out_of_range("entry 9 of 4");  // CRASH:plugin_exception
+  if (HIDE(id) > 0) throw std::out_of_range("entry 9 of 4");  // CRASH:plugin_exception
   sink = 1;
 }
 
@@ -50,25 +52,25 @@ extern "C" {
 
 void run_exported() {
   victim_plugin::sink =
-      victim_plugin::read_entry(victim_plugin::hide<victim_plugin::Table*>(nullptr));
+      victim_plugin::read_entry(HIDE(static_cast<victim_plugin::Table*>(nullptr)));
   victim_plugin::sink = 1;
 }
 
 void run_hidden() {
   victim_plugin::write_entry(
-      reinterpret_cast<victim_plugin::Table*>(victim_plugin::hide(std::uintptr_t{0x123456780000})));
+      reinterpret_cast<victim_plugin::Table*>(HIDE(std::uintptr_t{0x123456780000})));
   victim_plugin::sink = 1;
 }
 
 void run_double_free() {
-  void* block = victim_plugin::hide(std::malloc(64));
+  void* block = HIDE(std::malloc(64));
   victim_plugin::release(block);
-  victim_plugin::release(victim_plugin::hide(block));
+  victim_plugin::release(HIDE(block));
   victim_plugin::sink = 1;
 }
 
 void run_exception() {
-  victim_plugin::reject(victim_plugin::hide(9));
+  victim_plugin::reject(HIDE(9));
   victim_plugin::sink = 1;
 }
 }

@@ -44,7 +44,7 @@ VICTIM(null_read) {
 
 VICTIM(null_write) {
   auto* value = pointer_to<std::int64_t>(0);
-  *value = hide(7);  // CRASH:null_write
+  *value = HIDE(7);  // CRASH:null_write
   sink = 1;
 }
 
@@ -56,13 +56,13 @@ VICTIM(null_member_read) {
 
 VICTIM(null_member_write) {
   auto* block = pointer_to<Block>(0);
-  block->kind = static_cast<std::int16_t>(hide(3));  // CRASH:null_member_write
+  block->kind = static_cast<std::int16_t>(HIDE(3));  // CRASH:null_member_write
   sink = 1;
 }
 
 VICTIM(null_array_element) {
   const auto* bytes = pointer_to<std::uint8_t>(0);
-  sink = bytes[hide(std::size_t{1234})];  // CRASH:null_array_element
+  sink = bytes[HIDE(std::size_t{1234})];  // CRASH:null_array_element
   sink = 1;
 }
 
@@ -74,16 +74,16 @@ VICTIM(null_this_accessor) {
 
 VICTIM(null_this_mutator) {
   auto* block = pointer_to<Block>(0);
-  block->mark(hide(5));  // CRASH:null_this_mutator
+  block->mark(HIDE(5));  // CRASH:null_this_mutator
   sink = 1;
 }
 
 VICTIM(null_unique_ptr) {
   std::vector<std::unique_ptr<Block>> table(3);
-  table[hide(std::size_t{1})].reset();
-  const auto& entry = table[hide(std::size_t{1})];
+  table[HIDE(std::size_t{1})].reset();
+  const auto& entry = table[HIDE(std::size_t{1})];
   asm volatile("" : : "r"(&entry) : "memory");
-  Block* block = hide(entry.get());
+  Block* block = HIDE(entry.get());
   sink = block->flags;  // CRASH:null_unique_ptr
   sink = 1;
 }
@@ -91,14 +91,14 @@ VICTIM(null_unique_ptr) {
 VICTIM(null_memcpy_source) {
   char target[64];
   const void* source = pointer_to<void>(0);
-  auto* start = hide(static_cast<char*>(target));
-  const std::size_t size = hide(sizeof target);
+  auto* start = HIDE(static_cast<char*>(target));
+  const std::size_t size = HIDE(sizeof target);
   std::memcpy(start, source, size);  // CRASH:null_memcpy_source
   sink = static_cast<std::uint64_t>(target[0]);
 }
 
 VICTIM(null_memset_target) {
-  std::memset(pointer_to<void>(0x10), 0, hide(std::size_t{48}));  // CRASH:null_memset_target
+  std::memset(pointer_to<void>(0x10), 0, HIDE(std::size_t{48}));  // CRASH:null_memset_target
   sink = 1;
 }
 
@@ -115,7 +115,7 @@ VICTIM(null_string_size) {
 
 VICTIM(null_vector_index) {
   const auto* numbers = pointer_to<std::vector<std::int64_t>>(0);
-  sink = (*numbers)[hide(std::size_t{3})];  // CRASH:null_vector_index
+  sink = (*numbers)[HIDE(std::size_t{3})];  // CRASH:null_vector_index
   sink = 1;
 }
 
@@ -139,7 +139,7 @@ VICTIM(wild_read) {
 
 VICTIM(wild_write) {
   auto* value = pointer_to<std::int32_t>(kWild + 0x20);
-  *value = hide(9);  // CRASH:wild_write
+  *value = HIDE(9);  // CRASH:wild_write
   sink = 1;
 }
 
@@ -168,11 +168,11 @@ VICTIM(wild_map_failed) {
 }
 
 VICTIM(use_after_free_of_large_block) {
-  const std::size_t size = hide(std::size_t{4} << 20);
-  auto* block = hide(new char[size]);
+  const std::size_t size = HIDE(std::size_t{4} << 20);
+  auto* block = HIDE(new char[size]);
   std::memset(block, 1, size);
   announce("address", block + 0x2000);
-  const volatile char* stale = hide(block);
+  const volatile char* stale = HIDE(block);
   delete[] block;
   sink = static_cast<std::uint64_t>(stale[0x2000]);  // CRASH:use_after_free_of_large_block
   sink = 1;
@@ -186,30 +186,30 @@ VICTIM(noncanonical_read) {
 
 VICTIM(noncanonical_write) {
   auto* block = pointer_to<Block>(0x4141414141414141);
-  block->state = hide(2);  // CRASH:noncanonical_write
+  block->state = HIDE(2);  // CRASH:noncanonical_write
   sink = 1;
 }
 
 VICTIM(noncanonical_indexed_read) {
   const auto* values = pointer_to<std::int32_t>(0x8000000000000000);
-  sink = values[hide(std::size_t{0x1000})];  // CRASH:noncanonical_indexed_read
+  sink = values[HIDE(std::size_t{0x1000})];  // CRASH:noncanonical_indexed_read
   sink = 1;
 }
 
 VICTIM(noncanonical_memcpy_source) {
   char target[64];
   const void* source = pointer_to<void>(kNonCanonical);
-  auto* start = hide(static_cast<char*>(target));
-  const std::size_t size = hide(sizeof target);
+  auto* start = HIDE(static_cast<char*>(target));
+  const std::size_t size = HIDE(sizeof target);
   std::memcpy(start, source, size);  // CRASH:noncanonical_memcpy_source
   sink = static_cast<std::uint64_t>(target[0]);
 }
 
 VICTIM(noncanonical_copy_by_string_instruction) {
   char target[16];
-  void* to = hide(static_cast<char*>(target));
+  void* to = HIDE(static_cast<char*>(target));
   const void* from = pointer_to<void>(kNonCanonical);
-  std::size_t count = hide(sizeof target);
+  std::size_t count = HIDE(sizeof target);
   asm volatile(  // CRASH:noncanonical_copy_by_string_instruction
       "rep movsb"
       : "+D"(to), "+S"(from), "+c"(count)
@@ -225,14 +225,14 @@ VICTIM(noncanonical_call) {
 }
 
 VICTIM(noncanonical_return) {
-  const std::uintptr_t target = hide(kNonCanonical);
+  const std::uintptr_t target = HIDE(kNonCanonical);
   asm volatile("push %0\n\tret" : : "r"(target));  // CRASH:noncanonical_return
   sink = 1;
 }
 
 // The CPU sends an access relative to rbp or rsp to the stack-fault vector: SIGBUS, not SIGSEGV.
 VICTIM(noncanonical_through_frame_pointer) {
-  const std::uintptr_t address = hide(kNonCanonical);
+  const std::uintptr_t address = HIDE(kNonCanonical);
   asm volatile(  // CRASH:noncanonical_through_frame_pointer
       "mov %%rbp, %%rcx\n\tmov %0, %%rbp\n\tmov 0x10(%%rbp), %%rax\n\tmov %%rcx, %%rbp"
       :

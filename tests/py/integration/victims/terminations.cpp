@@ -28,14 +28,14 @@ struct PlainError {
 };
 
 VICTIM_NOINLINE void throw_invalid_block(int id) {
-  if (hide(id) >= 0)
+  if (HIDE(id) >= 0)
     throw std::runtime_error("Invalid block id: " +
                              std::to_string(id));  // CRASH:throw_invalid_block
   sink = 1;
 }
 
 VICTIM_NOINLINE void throw_bad_argument(int id) {
-  if (hide(id) >= 0) throw std::invalid_argument("negative stride");  // CRASH:throw_bad_argument
+  if (HIDE(id) >= 0) throw std::invalid_argument("negative stride");  // CRASH:throw_bad_argument
   sink = 1;
 }
 
@@ -46,27 +46,27 @@ VICTIM(uncaught_runtime_error) {
 
 VICTIM(uncaught_out_of_range) {
   std::vector<int> table(3);
-  sink = table.at(hide(std::size_t{7}));  // CRASH:uncaught_out_of_range
+  sink = table.at(HIDE(std::size_t{7}));  // CRASH:uncaught_out_of_range
   sink = 1;
 }
 
 VICTIM(uncaught_int) {
-  if (hide(1) == 1) throw 42;  // CRASH:uncaught_int
+  if (HIDE(1) == 1) throw 42;  // CRASH:uncaught_int
   sink = 1;
 }
 
 VICTIM(uncaught_custom_exception) {
-  if (hide(1) == 1) throw OutOfBlocks(hide(3));  // CRASH:uncaught_custom_exception
+  if (HIDE(1) == 1) throw OutOfBlocks(HIDE(3));  // CRASH:uncaught_custom_exception
   sink = 1;
 }
 
 VICTIM(uncaught_plain_struct) {
-  if (hide(1) == 1) throw PlainError{hide(3)};  // CRASH:uncaught_plain_struct
+  if (HIDE(1) == 1) throw PlainError{HIDE(3)};  // CRASH:uncaught_plain_struct
   sink = 1;
 }
 
 VICTIM(uncaught_bad_alloc) {
-  auto* block = hide(new char[hide(std::size_t{1} << 60)]);  // CRASH:uncaught_bad_alloc
+  auto* block = HIDE(new char[HIDE(std::size_t{1} << 60)]);  // CRASH:uncaught_bad_alloc
   sink = static_cast<std::uint64_t>(block[0]);
 }
 
@@ -78,7 +78,7 @@ VICTIM(uncaught_bad_function_call) {
 }
 
 VICTIM_NOINLINE void must_not_throw() noexcept {
-  throw_bad_argument(hide(1));
+  throw_bad_argument(HIDE(1));
   sink = 1;
 }
 
@@ -100,8 +100,8 @@ VICTIM(joinable_thread_destroyed) {
 }  // CRASH:joinable_thread_destroyed
 
 VICTIM(assertion) {
-  const int count = hide(3);
-  const int limit = hide(2);
+  const int count = HIDE(3);
+  const int limit = HIDE(2);
   assert(count <= limit);  // CRASH:assertion
   sink = 1;
 }
@@ -125,7 +125,7 @@ VICTIM_NOINLINE void call_size(const Base* object) {
 }  // namespace
 
 Base::Base() {
-  call_size(hide(this));
+  call_size(HIDE(this));
   sink = 1;
 }
 
@@ -136,7 +136,7 @@ VICTIM(pure_virtual_call) {
 }
 
 VICTIM(plain_abort) {
-  if (hide(1) == 1) std::abort();  // CRASH:plain_abort
+  if (HIDE(1) == 1) std::abort();  // CRASH:plain_abort
   sink = 1;
 }
 

@@ -1,7 +1,7 @@
 // What every victim shares: a registry, opaque values and the printed ground truth.
 //
 // Each victim is a function of namespace `victims` that main() reaches by its name. A faulting
-// value goes through hide(), so that no optimiser can see the fault coming. The comment `//
+// value goes through HIDE(), so that no optimiser can see the fault coming. The comment `//
 // CRASH:name` marks the source line of the culprit; victim_cases.py looks the number up.
 #pragma once
 
@@ -22,6 +22,14 @@
   static const ::victims::Registration registration_##name{#name, name}; \
   VICTIM_NOINLINE void name()
 
+// The value, of which the compiler now knows nothing. A macro, so that its line is the user's own.
+#define HIDE(expression)                                \
+  ({                                                    \
+    auto hidden_value = (expression);                   \
+    asm volatile("" : "+r"(hidden_value) : : "memory"); \
+    hidden_value;                                       \
+  })
+
 namespace victims {
 
 using Crash = void (*)();
@@ -33,17 +41,10 @@ struct Registration {
 /// Results go here, so that no read is dead.
 extern volatile std::uint64_t sink;
 
-/// Returns the value, of which the compiler now knows nothing.
-template <typename T>
-VICTIM_INLINE T hide(T value) {
-  asm volatile("" : "+r"(value) : : "memory");
-  return value;
-}
-
 /// A hidden pointer to an address.
 template <typename T>
 VICTIM_INLINE T* pointer_to(std::uintptr_t address) {
-  return reinterpret_cast<T*>(hide(address));
+  return reinterpret_cast<T*>(HIDE(address));
 }
 
 /// Prints a fact that the harness takes as ground truth, such as `address=0x7f001000`.
