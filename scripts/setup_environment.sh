@@ -55,9 +55,7 @@ missing_packages() {
 }
 
 install_packages() {
-  local as_root=()
-  local command=(apt-get install --yes --no-install-recommends "$@")
-  if ((EUID != 0)); then as_root=(sudo); fi
+  local as_root=() command=(apt-get install --yes --no-install-recommends "$@")
   if ! command -v apt-get >/dev/null; then
     say "this system lacks (in Debian's names): $*"
     say "install them with its package manager, then run ./dev again"
@@ -69,12 +67,13 @@ install_packages() {
     exit 2
   fi
   say "installing $*"
+  ((EUID == 0)) || as_root=(sudo -n)
   as_root+=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1)
   command+=(-qq --fix-broken -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
-  # The first try fails where package lists are missing or stale, or dpkg was interrupted.
   "${as_root[@]}" "${command[@]}" </dev/null >/dev/null 2>&1 && return
-  "${as_root[@]}" dpkg --configure -a </dev/null >&2
-  "${as_root[@]}" apt-get update -qq </dev/null >&2
+  # Package lists are missing or stale, or dpkg was killed half-way.
+  "${as_root[@]}" dpkg --configure -a </dev/null >&2 || true
+  "${as_root[@]}" apt-get update -qq </dev/null >&2 || true
   "${as_root[@]}" "${command[@]}" </dev/null >&2 || {
     say "apt-get could not install: $*"
     exit 2
