@@ -90,8 +90,7 @@ void PagedKVCache::copy_blocks(const std::vector<BlockPair>& pairs) {
     }
   }
   for (const auto& [source_id, target_id] : pairs) {
-    event_log::record({EventKind::copy, allocator_.pool(), target_id, source_id,
-                       allocator_.generation(target_id)});
+    record_move(EventKind::copy, *this, {source_id, target_id});
     const Block* const source = allocator_.get_block(source_id);
     Block* const target = allocator_.get_block(target_id);
     std::memcpy(target->data(), source->data(), allocator_.block_bytes());
@@ -111,8 +110,7 @@ void PagedKVCache::swap_blocks(PagedKVCache& target, const std::vector<BlockPair
     }
   }
   for (const auto& [source_id, target_id] : pairs) {
-    event_log::record({EventKind::swap, target.allocator_.pool(), target_id, source_id,
-                       target.allocator_.generation(target_id)});
+    record_move(EventKind::swap, target, {source_id, target_id});
     const Block* const source = allocator_.get_block(source_id);
     Block* const destination = target.allocator_.get_block(target_id);
     std::memcpy(destination->data(), source->data(), allocator_.block_bytes());
@@ -310,6 +308,15 @@ void PagedKVCache::require_table(const BlockTable& table, std::int64_t context_l
   for (std::size_t i = 0; i < used; ++i) {
     allocator_.require_allocated(table[i], "Invalid block id in paged_attention: " + name +
                                                ", block=" + std::to_string(table[i]));
+  }
+}
+
+void PagedKVCache::record_move(EventKind kind, const PagedKVCache& target, BlockPair pair,
+                               SourceLocation where) {
+  if (event_log::active()) {
+    event_log::record({kind, target.allocator_.pool(), pair.second, pair.first,
+                       target.allocator_.generation(pair.second)},
+                      where);
   }
 }
 

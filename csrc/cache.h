@@ -142,6 +142,8 @@ class PagedKVCache {
                      std::size_t sequence) const;
   void attend(std::int64_t layer, float scale, const Sequence& sequence);
   void record(EventKind kind, BlockId block, SourceLocation where = SourceLocation::here()) const;
+  static void record_move(EventKind kind, const PagedKVCache& target, BlockPair pair,
+                          SourceLocation where = SourceLocation::here());
 
   CacheShape shape_;
   BlockAllocator allocator_;
