@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NoReturn
 
 from vllm_forensics.errors import ToolError
 
@@ -163,3 +163,18 @@ def _required(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise ToolError("a pipe to the program is missing", remedy="this is a defect: report it")
     return pipe
+
+
+def replace_process(arguments: Sequence[str]) -> NoReturn:
+    """Become another program, for the person at the terminal.
+
+    Raises:
+        ToolError: it is not installed.
+    """
+    try:
+        os.execvpe(arguments[0], list(arguments), os.environ | {"DEBUGINFOD_URLS": ""})  # noqa: S606
+    except OSError as error:
+        raise ToolError(
+            f"{arguments[0]} could not be started: {error.strerror}",
+            remedy=f"apt-get install {arguments[0]}",
+        ) from error

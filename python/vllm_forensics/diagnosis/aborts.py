@@ -19,7 +19,6 @@ _HEAP_MESSAGES: Final = (
     (re.compile(r"double free or corruption \((fasttop|!prev|top)\)"), FaultKind.DOUBLE_FREE),
     (re.compile(r"double free or corruption"), FaultKind.HEAP_CORRUPTION),
     (re.compile(r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid pointer"), FaultKind.INVALID_FREE),
-    (re.compile(r"free\(\): invalid size"), FaultKind.INVALID_FREE),
     (re.compile(r"(malloc|free|realloc|calloc|memalign)[ _(]|corrupted |chunk|unsorted|tcache|top size"),
      FaultKind.HEAP_CORRUPTION),
 )  # fmt: skip

@@ -26,6 +26,7 @@ SIGSEGV: Final = 11
 SEGV_MAPERR: Final = 1
 SEGV_ACCERR: Final = 2
 SI_KERNEL: Final = 128
+AT_RANDOM: Final = 25
 BUS_ADRALN: Final = 1
 BUS_ADRERR: Final = 2
 NULL_PAGE: Final = 64 << 10
@@ -90,8 +91,7 @@ def stack_overflow(image: Image, context: FaultContext) -> Finding | None:
         return None
     return Finding(
         kind=FaultKind.STACK_OVERFLOW,
-        summary=f"The thread's stack of {size_text(stack.end - stack.start)} was used up: "
-        f"the address {address:#x} lies below its end {stack.start:#x}.",
+        summary=_overflow_summary(stack, address),
         proof=(
             f"stack pointer {context.sp:#x}, {size_text(stack.end - context.sp)} below the stack's top",
             f"fault address {address:#x} is outside the stack's mapping "
@@ -351,9 +351,10 @@ def _misaligned(
 
 
 def _is_general_protection(context: FaultContext) -> bool:
-    if context.frame is not None and context.frame.trap_number == 13:
+    """#GP (SIGSEGV), or #SS (SIGBUS) where rsp or rbp is the base: both without an address."""
+    if context.frame is not None and context.frame.trap_number in {12, 13}:
         return True
-    return context.signal.number == SIGSEGV and context.signal.code == SI_KERNEL
+    return context.signal.number in {SIGSEGV, SIGBUS} and context.signal.code == SI_KERNEL
 
 
 def _jump_target(image: Image, context: FaultContext) -> Address | None:
@@ -381,11 +382,29 @@ def _return_address(image: Image, context: FaultContext) -> Address | None:
 
 
 def _stack_above(image: Image, sp: Address) -> Mapping | None:
-    """The stack that `sp` ran out of: the mapping that holds it, or the first one above it."""
+    """The stack that `sp` ran out of: the mapping that holds it, or the first one above it.
+
+    One huge local takes the stack pointer far below; nothing else is mapped for a long way below the
+    main thread's stack, which AT_RANDOM points into (getauxval(3)).
+    """
     for mapping in image.mappings:
         if mapping.end > sp and mapping.readable and mapping.writable and mapping.path is None:
-            return mapping if mapping.start - sp < _STACK_REACH else None
+            is_main = mapping.start <= image.process.auxv.get(AT_RANDOM, 0) < mapping.end
+            return mapping if is_main or mapping.start - sp < _STACK_REACH else None
     return None
+
+
+def _overflow_summary(stack: Mapping, address: Address) -> str:
+    below = stack.start - address
+    if below > 64 << 10:
+        return (
+            f"A function asked for more locals than the stack has left: the address {address:#x} lies "
+            f"{size_text(below)} below the stack's end."
+        )
+    return (
+        f"The thread's stack of {size_text(stack.end - stack.start)} was used up: the address "
+        f"{address:#x} lies below its end {stack.start:#x}."
+    )
 
 
 def _nearest(image: Image, address: Address) -> str:

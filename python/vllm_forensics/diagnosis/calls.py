@@ -9,7 +9,7 @@ from vllm_forensics.diagnosis.bad_address import NULL_PAGE
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.model.answer import Known
-from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
@@ -46,6 +46,9 @@ def culprit_of(frames: tuple[Frame, ...], finding: Finding) -> Frame | None:
     A member function that was called on a null object is not where the mistake was made.
     """
     own = [frame for frame in frames if is_own(frame)]
+    if finding.access is Access.EXECUTE:
+        # The address that was jumped to is no code of anybody's, even where it lies in a module's data.
+        own = [frame for frame in own if frame.pc != finding.address]
     if finding.kind is FaultKind.NULL_DEREFERENCE:
         blamed = next((frame for frame in own if not has_null_this(frame)), None)
         if blamed is not None:

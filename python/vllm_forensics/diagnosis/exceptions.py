@@ -40,10 +40,10 @@ def uncaught_exception(image: Image, context: FaultContext) -> Finding | None:
     thrown = _thrown(image, context)
     if thrown is None:
         return Finding(
-            kind=FaultKind.UNCAUGHT_EXCEPTION,
-            summary="std::terminate ended the program; no exception object was found near the stack "
-            "(a joinable std::thread destroyed, a noexcept broken, or terminate called outright).",
-            proof=(f"{min(on_way)} is on the stack",),
+            kind=FaultKind.ABORT,
+            summary="std::terminate ended the program without an exception in flight: a joinable "
+            "std::thread was destroyed, or terminate was called outright.",
+            proof=(f"{min(on_way)} is on the stack", "no exception object is in reach of the stack"),
         )
     name, text = thrown
     message = f"{name}: {text}" if text is not None else name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vllm_forensics.diagnosis.access import instruction_at
 from vllm_forensics.diagnosis.calls import culprit_of, fault_frames, has_null_this, reraised_by
-from vllm_forensics.diagnosis.context import FaultContext, fault_context
+from vllm_forensics.diagnosis.context import FAULT_SIGNALS, FaultContext, fault_context
 from vllm_forensics.diagnosis.origin import origin_of
 from vllm_forensics.diagnosis.recursion import find_recursion
 from vllm_forensics.diagnosis.rules import find_fault
@@ -37,7 +37,8 @@ def diagnose(image: Image) -> Diagnosis | None:
     recursion = find_recursion(image, context, frames)
     origin = origin_of(image, context, finding)
     handler = reraised_by(image, context)
-    instruction = instruction_at(image, context.pc)
+    at_fault = context.signal.number in FAULT_SIGNALS and finding.kind is not FaultKind.EXTERNAL_SIGNAL
+    instruction = instruction_at(image, context.pc) if at_fault else None
     return Diagnosis(
         finding=finding,
         context_pc=context.pc,
@@ -67,7 +68,7 @@ def _explanation(  # noqa: PLR0913, PLR0917 - one sentence each
     sentences = [finding.summary]
     if recursion is not None and finding.kind is FaultKind.STACK_OVERFLOW:
         sentences.append(_recursion_sentence(frames, recursion))
-    sentences.extend(_where(frames, culprit))
+    sentences.extend(_where(context, frames, culprit))
     sentences.extend(_origin_sentence(origin))
     if finding.kind in _MEMORY_KINDS and _in_allocator(frames):
         sentences.append(
@@ -84,11 +85,15 @@ def _explanation(  # noqa: PLR0913, PLR0917 - one sentence each
     return " ".join(sentences)
 
 
-def _where(frames: tuple[Frame, ...], culprit: Frame | None) -> list[str]:
+def _where(
+    context: FaultContext, frames: tuple[Frame, ...], culprit: Frame | None
+) -> list[str]:
     if culprit is None:
         return []
     name = culprit.function or _module_place(culprit)
     at = f" ({culprit.file.rsplit('/', 1)[-1]}:{culprit.line})" if culprit.file else ""
+    if context.signal.number not in FAULT_SIGNALS:
+        return [f"The nearest call in the program's own code is {name}{at}."]
     inner = [frame for frame in frames if frame.index < culprit.index and frame.function]
     if inner and has_null_this(inner[0]):
         return [f"It happened in {inner[0].function}, called on a null object by {name}{at}."]

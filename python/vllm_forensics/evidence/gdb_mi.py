@@ -110,7 +110,7 @@ def parse_variables(result: MiResult) -> tuple[Variable, ...]:
             is_argument=item.get("arg") == "1",
         )
         for item in _dicts(result.payload.get("variables"))
-        if item.get("name")
+        if item.get("name") and not str(item["name"]).endswith("@entry")
     ]
     # Inner blocks come first; a name that they hide is not visible at the line.
     visible = {variable.name: variable for variable in reversed(found)}

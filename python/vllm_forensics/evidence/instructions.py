@@ -16,6 +16,7 @@ _WINDOW: Final = 64
 """Bytes read beyond the instruction of interest: four of the longest x86 ones."""
 _MAX_FUNCTION: Final = 64 << 10
 _LONGEST: Final = 15
+_MOVES: Final = ("mov", "vmov", "vpmov", "vextract", "vcompress", "vpcompress")
 _BASIC_GROUPS: Final = {
     "call", "jump", "ret", "int", "iret", "privilege", "branch_relative", "mode64", "not64bitmode", "vm",
 }  # fmt: skip
@@ -100,6 +101,8 @@ def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Op
 
     reads = bool(operand.access & capstone.CS_AC_READ)
     writes = bool(operand.access & capstone.CS_AC_WRITE)
+    if _stores(found, operand):
+        reads, writes = False, True
     size = getattr(operand, "size", 8)
     if operand.type == capstone.CS_OP_REG:
         return Operand(
@@ -132,6 +135,19 @@ def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Op
         if operand.type == capstone.CS_OP_IMM
         else 0,
     )  # fmt: skip
+
+
+def _stores(found: Any, operand: Any) -> bool:  # noqa: ANN401
+    """A move whose first operand is memory stores to it.
+
+    capstone 5 calls the masked forms a read: `vmovdqu8 zmmword ptr [rax] {k1}, zmm16` in memset.
+    """
+    return bool(
+        found.mnemonic.startswith(_MOVES)
+        and found.operands
+        and operand is found.operands[0]
+        and hasattr(operand.mem, "segment")
+    )
 
 
 def _aarch64_size(found: Any) -> int:  # noqa: ANN401

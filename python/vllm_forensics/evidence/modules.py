@@ -9,8 +9,6 @@ from typing import Final
 
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.elf import (
-    PF_X,
-    PT_DYNAMIC,
     PT_GNU_EH_FRAME,
     PT_LOAD,
     PT_NOTE,
@@ -28,6 +26,8 @@ from vllm_forensics.evidence.elf import (
 from vllm_forensics.model.process import Symbol
 
 _SYM = struct.Struct("<IBBHQQ")
+_DYN = struct.Struct("<qQ")
+_DT_SONAME: Final = 14
 _RELA = struct.Struct("<QQq")
 _FUNCTION_TYPES: Final = {2, 10}  # STT_FUNC, STT_GNU_IFUNC
 _MAX_TAILS: Final = 1000
@@ -76,21 +76,18 @@ class ModuleFile:
         """Does the file carry .symtab, not only the exported names?"""
         return any(section.name == ".symtab" for section in self.sections)
 
-    @property
-    def is_sanitized(self) -> bool:
-        """Does the file itself call a sanitizer's runtime?"""
-        names = self.dynamic_names
-        return any(name in names for name in ("__asan_init", "__tsan_init", "__msan_init"))
-
-    @property
-    def dynamic_names(self) -> frozenset[str]:
-        """All names in .dynsym, defined here or not."""
-        return frozenset(
-            text_at(table.names, row[0])
-            for table in self._symbol_tables
-            if table.dynamic
-            for row in _SYM.iter_unpack(table.rows)
-        )
+    @cached_property
+    def soname(self) -> str | None:
+        """DT_SONAME of the dynamic section."""
+        dynamic = next((s for s in self.sections if s.name == ".dynamic"), None)
+        if dynamic is None or dynamic.link >= len(self.sections):
+            return None
+        strings = self.sections[dynamic.link]
+        raw = self.data[dynamic.offset : dynamic.offset + dynamic.size]
+        for tag, value in _DYN.iter_unpack(raw[: len(raw) // _DYN.size * _DYN.size]):
+            if tag == _DT_SONAME:
+                return text_at(self.data[strings.offset : strings.offset + strings.size], value)
+        return None
 
     def symbol_named(self, name: str) -> Symbol | None:
         """A defined symbol of that exact name (symbol versions are not part of the name)."""
@@ -134,15 +131,6 @@ class ModuleFile:
                 if info & 0xFFFFFFFF in _JUMP_SLOTS | _GLOB_DATS and 0 < index < len(rows):
                     slots[where] = text_at(dynsym.names, rows[index][0])
         return slots
-
-    def covers_code(self, address: int) -> bool:
-        """Is `address` inside an executable segment?"""
-        return any(
-            segment.type == PT_LOAD
-            and segment.flags & PF_X
-            and segment.address <= address < segment.address + segment.memory_size
-            for segment in self.segments
-        )
 
     def read(self, address: int, size: int) -> bytes | None:
         """Bytes at an (unbiased) address, as far as the file backs them."""
@@ -210,11 +198,6 @@ def parse_module(data: Bytes) -> ModuleFile:
             "an ELF file without program headers", remedy="give a linked executable or library"
         )
     return ModuleFile(data=data, header=header, segments=segments)
-
-
-def is_dynamic(module: ModuleFile) -> bool:
-    """Was the file linked dynamically?"""
-    return any(segment.type == PT_DYNAMIC for segment in module.segments)
 
 
 def _offsets_of(raw: bytes, wanted: bytes) -> set[int]:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, Protocol
 
+from vllm_forensics.evidence.instructions import decode
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import (
@@ -38,6 +39,14 @@ _SIGCONTEXT_NAMES: Final = (
 _FRAME = struct.Struct("<Q8x8x24x18Q4HQQQQ")
 _SIGINFO_OFFSET: Final = 8 + 304
 _FRAME_SIZE: Final = _SIGINFO_OFFSET + 128
+_SYSCALL: Final = b"\x0f\x05"
+_PAGE_FAULT: Final = 14
+_SI_KERNEL: Final = 128
+_TRAPS: Final = {
+    # Vector → signal and si_code that the kernel gives it (arch/x86/kernel/traps.c).
+    0: (8, 1), 3: (5, _SI_KERNEL), 4: (11, _SI_KERNEL), 5: (11, _SI_KERNEL), 6: (4, 2),
+    10: (11, _SI_KERNEL), 11: (7, _SI_KERNEL), 12: (7, _SI_KERNEL), 13: (11, _SI_KERNEL), 17: (7, 1),
+}  # fmt: skip
 _SCAN_UP: Final = 1 << 20
 _SCAN_DOWN: Final = 64 << 10
 
@@ -98,11 +107,12 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
     if isinstance(stack, Gap):
         return ()
     frames = []
+    reader = _FrameReader(memory, thread)
     for restorer in _restorers(memory):
         wanted = restorer.to_bytes(8, "little")
         at = stack.value.find(wanted)
         while at >= 0:
-            frame = _parse_frame(stack.value[at : at + _FRAME_SIZE], low + at)
+            frame = reader.parse(stack.value[at : at + _FRAME_SIZE], low + at)
             if frame is not None and (
                 frame.address >= thread.sp or (frame.pc, frame.sp) == (thread.pc, thread.sp)
             ):
@@ -111,25 +121,87 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
     return tuple(sorted(frames, key=lambda frame: frame.address))
 
 
-def _parse_frame(raw: bytes, address: Address) -> SignalFrame | None:
-    if len(raw) < _FRAME_SIZE:
-        return None
-    _, *values = _FRAME.unpack_from(raw)
-    registers = dict(zip(_SIGCONTEXT_NAMES, values[:18], strict=True))
-    selector, error_code, trap_number = values[18], values[22], values[23]
-    signal = parse_siginfo(raw[_SIGINFO_OFFSET:])
-    # A stale return address is no frame: user code runs with selector 0x33 (32-bit code: 0x23).
-    if selector not in {0x33, 0x23} or not 0 < signal.number < 65:
-        return None
-    return SignalFrame(
-        address=address,
-        signal=signal,
-        registers=registers,
-        pc=registers["rip"],
-        sp=registers["rsp"],
-        trap_number=trap_number,
-        error_code=error_code,
-    )
+class _FrameReader:
+    """Reads one frame's bytes; works the signal out where the kernel did not write a siginfo_t.
+
+    It writes one only for handlers with SA_SIGINFO. Without it, the saved exception vector, error code
+    and cr2 tell the same (Intel SDM 3A, 6.15); for a signal that the program sent to itself, the
+    arguments of the tgkill or kill system call are still in the registers.
+    """
+
+    def __init__(self, memory: Memory, thread: Thread) -> None:
+        self._memory = memory
+        self._thread = thread
+
+    def parse(self, raw: bytes, address: Address) -> SignalFrame | None:
+        """The frame at `address`, or None where the bytes are none."""
+        if len(raw) < _FRAME_SIZE:
+            return None
+        _, *values = _FRAME.unpack_from(raw)
+        registers = dict(zip(_SIGCONTEXT_NAMES, values[:18], strict=True))
+        # A stale return address is no frame: user code runs with selector 0x33 (32-bit code: 0x23).
+        if values[18] not in {0x33, 0x23}:
+            return None
+        error_code, trap_number, fault_address = values[22], values[23], values[25]
+        written = parse_siginfo(raw[_SIGINFO_OFFSET:])
+        signal = self._signal(registers, error_code, trap_number, fault_address)
+        if 0 < written.number < 65 and (signal.number, signal.address) in {
+            (0, None), (written.number, written.address), (written.number, None)
+        }:  # fmt: skip
+            signal = written
+        return SignalFrame(
+            address=address,
+            signal=signal,
+            registers=registers,
+            pc=registers["rip"],
+            sp=registers["rsp"],
+            trap_number=trap_number,
+            error_code=error_code,
+        )
+
+    def _signal(
+        self, registers: dict[str, int], error_code: int, trap: int, fault_address: Address
+    ) -> Signal:
+        """The signal that the saved processor state stands for; number 0 where it tells nothing."""
+        pc = registers["rip"]
+        if self._bytes(pc - 2, 2) == _SYSCALL:
+            return self._sent_by_self(registers)
+        if trap == _PAGE_FAULT:
+            mapped = self._memory.mapping_at(fault_address)
+            if isinstance(mapped, Gap):
+                return Signal(number=11, code=1, address=fault_address)
+            denied = (
+                not mapped.value.writable
+                if error_code & 2
+                else not (mapped.value.executable if error_code & 16 else mapped.value.readable)
+            )
+            if denied:
+                return Signal(number=11, code=2, address=fault_address)
+            return Signal(number=7, code=2, address=fault_address)
+        known = _TRAPS.get(trap)
+        if known is None or (trap == 0 and not self._divides(pc)):
+            return Signal(number=0, code=0)
+        number, code = known
+        return Signal(number=number, code=code, address=pc if code != _SI_KERNEL else 0)
+
+    def _sent_by_self(self, registers: dict[str, int]) -> Signal:
+        pid, tid = self._memory.process.pid, self._thread.tid
+        first, second, third = registers["rdi"], registers["rsi"], registers["rdx"]
+        if first == pid and second == tid and 0 < third < 65:
+            return Signal(number=third, code=-6, sender_pid=pid)
+        if first in {pid, tid} and 0 < second < 65:
+            return Signal(number=second, code=0, sender_pid=pid)
+        return Signal(number=0, code=0)
+
+    def _divides(self, pc: Address) -> bool:
+        """Vector 0 is also what a thread without any exception has: only a division makes it real."""
+        code = self._bytes(pc, 15)
+        decoded = decode(code, pc, Architecture.X86_64) if code else []
+        return bool(decoded) and decoded[0].mnemonic in {"div", "idiv"}
+
+    def _bytes(self, address: Address, size: int) -> bytes:
+        answer = self._memory.read(address, size) if address > 0 else None
+        return answer.value if isinstance(answer, Known) else b""
 
 
 def _restorers(memory: Memory) -> Iterator[Address]:

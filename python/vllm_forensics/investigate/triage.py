@@ -126,6 +126,17 @@ def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=lambda entry: -len(entry.cores)))
 
 
+def own_frames(report: Report) -> frozenset[tuple[str, int]]:
+    """Which frames of the crashing threads are the user's own code, as (core, index)."""
+    return frozenset(
+        (crash.core, frame.index)
+        for crash in report.crashes
+        for thread in crash.threads[:1]
+        for frame in thread.stack.frames
+        if is_own(frame)
+    )
+
+
 def gdb_command(path: str, options: TriageOptions) -> list[str]:
     """The command line of an interactive gdb on a core, with all matching symbols.
 

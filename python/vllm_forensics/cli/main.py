@@ -1,0 +1,66 @@
+"""`forensics`: the command group. Commands are imported only when they are called or listed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from vllm_forensics import __version__
+from vllm_forensics.errors import ForensicsError
+
+_COMMANDS: Final = {
+    "build": "rebuild the C++ sources under sanitizers",
+    "core": "explain core dumps: what died, where, why, and what to do next",
+    "demo": "crash the minimal demos and explain each crash",
+}
+
+
+class _LazyGroup(click.Group):
+    """Shows the commands' one-line help without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands that there are."""
+        del ctx
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command's module."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"vllm_forensics.cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list in --help, from the table above."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="forensics")
+def cli() -> None:
+    """Explain native crashes of C++ extensions, from the core that is left."""
+
+
+def main() -> None:
+    """Run the command line; an error on purpose is shown as what happened and what to do."""
+    try:
+        # Outside of standalone mode, click returns the status of an Exit instead of raising it.
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except click.Abort:
+        sys.exit(130)
+    except ForensicsError as error:
+        click.echo(f"error  {error.message}\n       {error.remedy}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

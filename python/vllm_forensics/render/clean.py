@@ -1,0 +1,82 @@
+"""Everything that comes out of a core was chosen by somebody else: made harmless, secrets masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_MASK: Final = "********"
+_WORD: Final = r"[A-Za-z0-9_.\-]*"
+_SECRET_NAME: Final = (
+    rf"{_WORD}(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|"
+    rf"credential|auth(?:orization)?){_WORD}"
+)
+_SECRETS: Final = (
+    # NAME=value, NAME: value, --name value, "name": "value"
+    (
+        re.compile(rf"(?i)((?:--?)?\b{_SECRET_NAME}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)((?!-)[^\s\"',;&]{{4,}})"),
+        rf"\1{_MASK}",
+    ),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}"), rf"\1 {_MASK}"),
+    (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^/\s:@]+:)[^@\s/]+@"), rf"\1{_MASK}@"),
+    (re.compile(r"\b(?:hf|ghp|gho|ghs|ghr|github_pat|glpat|sk|pk|rk|xox[abprs]|npm|pypi)[-_][A-Za-z0-9_\-]{12,}"), _MASK),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), _MASK),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), _MASK),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), _MASK),
+)  # fmt: skip
+# C0 and C1 controls but tab and newline; bidirectional overrides and isolates; line and paragraph
+# separators; zero-width characters; byte order mark.
+_UNSAFE: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def mask_secrets(text: str) -> str:
+    """Replace what looks like a password, key or token; the name beside it stays."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def escape(text: str) -> str:
+    r"""Show control characters, bidirectional marks and undecodable bytes as `\x1b`, `\u202e`."""
+    return _UNSAFE.sub(_visible, text)
+
+
+def clean(value: T, *, include_secrets: bool = False) -> T:
+    """A copy of a model value in which every string is escaped, and masked unless told otherwise."""
+
+    def treat(text: str) -> str:
+        return escape(text if include_secrets else mask_secrets(text))
+
+    return _map_strings(value, treat)
+
+
+def _map_strings(value: Any, treat: Callable[[str], str]) -> Any:  # noqa: ANN401 - walks any model value
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return treat(value)
+    if isinstance(value, tuple):
+        return tuple(_map_strings(item, treat) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        changes = {}
+        for field in fields(value):
+            before = getattr(value, field.name)
+            after = _map_strings(before, treat)
+            if after is not before and after != before:
+                changes[field.name] = after
+        return replace(value, **changes) if changes else value
+    return value
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape: the byte that was not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

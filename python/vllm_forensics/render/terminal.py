@@ -1,0 +1,334 @@
+"""A report for a person at a terminal: what died, where, why, and what to type next, in that order."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from vllm_forensics.model.finding import Access, Certainty, Origin
+from vllm_forensics.model.report import Crash, Failure, Report, SourceExcerpt, ThreadReport
+from vllm_forensics.model.signals import code_name, signal_name
+from vllm_forensics.model.stack import Frame, FrameKind, Variable
+
+_THEME: Final = Theme(
+    {
+        "title": "bold red", "head": "bold", "culprit": "bold cyan", "quiet": "dim", "mark": "bold red",
+        "caution": "yellow",
+    }
+)  # fmt: skip
+_LABEL_WIDTH: Final = 8
+_MAX_VARIABLES: Final = 12
+_MAX_VALUE: Final = 400
+_WIDEST: Final = 110
+_FUNCTION_WIDTH: Final = 36
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TerminalStyle:
+    """How wide, with colour or not, and how much."""
+
+    width: int = 80
+    color: bool = False
+    all_frames: bool = False
+    quiet: bool = False
+
+
+def render_terminal(
+    report: Report, style: TerminalStyle, own_frames: frozenset[tuple[str, int]]
+) -> str:
+    """The whole report as text. Every string must have been cleaned; markup in them is not obeyed.
+
+    `own_frames` names the frames, as (core, index), that are the user's own code; the others are folded.
+    """
+    console = Console(
+        file=io.StringIO(),
+        width=style.width,
+        force_terminal=style.color,
+        color_system="standard" if style.color else None,
+        no_color=not style.color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        theme=_THEME,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        for part in _Writer(style, own_frames).report(report):
+            console.print(part, no_wrap=isinstance(part, Text), overflow="ellipsis", crop=True)
+    lines = (line.rstrip() for line in capture.get().splitlines())
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+class _Writer:
+    """Turns a report into lines and small tables."""
+
+    def __init__(self, style: TerminalStyle, own_frames: frozenset[tuple[str, int]]) -> None:
+        self._style = style
+        self._own = own_frames
+
+    def report(self, report: Report) -> Iterator[RenderableType]:
+        inputs = len(report.crashes) + len(report.failures)
+        if inputs > 1:
+            yield from self._overview(report)
+        by_core = {crash.core: crash for crash in report.crashes}
+        for number, group in enumerate(report.groups, start=1):
+            crash = by_core[group.representative]
+            label = f"━━ {number} " if len(report.groups) > 1 else ""
+            yield from self._crash(crash, label, len(group.cores))
+            yield Text()
+        if inputs == 1:
+            for failure in report.failures:
+                yield from self._failure(failure)
+
+    def _overview(self, report: Report) -> Iterator[RenderableType]:
+        cores = len(report.crashes) + len(report.failures)
+        different = _count(len(report.groups), "different crash", "es")
+        yield Text(f"{_count(cores, 'core')} · {different}", style="head")
+        yield Text()
+        by_core = {crash.core: crash for crash in report.crashes}
+        table = Table.grid(padding=(0, 2))
+        for justify in ("right", "right", "left", "left", "left", "left"):
+            table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+        for number, group in enumerate(report.groups, start=1):
+            crash = by_core[group.representative]
+            table.add_row(
+                str(number),
+                f"×{len(group.cores)}",
+                crash.fault.kind.value.replace("-", " "),
+                _what(crash),
+                Text(_function(crash.culprit), style="culprit"),
+                _place(crash.culprit) if crash.culprit else "",
+            )
+        yield table
+        for failure in report.failures:
+            yield from self._failure(failure)
+        yield Text()
+
+    def _failure(self, failure: Failure) -> Iterator[RenderableType]:
+        remedy = f"\n{failure.remedy}" if failure.remedy else ""
+        text = Text(f"{failure.path}: {failure.error}")
+        text.append(remedy, style="quiet")
+        yield _labelled(Text("error", style="title"), [text])
+
+    def _crash(self, crash: Crash, label: str, count: int) -> Iterator[RenderableType]:
+        times = f" ×{count}" if count > 1 else ""
+        title = f"{label}━━ {signal_name(crash.signal.number)} · {_headline(crash)} "
+        bar = "━" * max(2, min(self._style.width, _WIDEST) - len(title) - len(times))
+        yield Text(f"{title}{bar}{times}", style="title")
+        yield _paragraph(crash.explanation)
+        if self._style.quiet:
+            return
+        yield Text()
+        yield from self._where(crash, crash.threads[0])
+        if crash.origin:
+            yield Text()
+            yield Text("Where the value came from", style="head")
+            for step in crash.origin:
+                yield _origin_line(step)
+        if crash.objects:
+            yield Text()
+            yield Text(f"In {_function(crash.culprit)}", style="head")
+            yield _variables(crash.objects)
+        yield Text()
+        yield from self._facts(crash)
+
+    def _where(self, crash: Crash, thread: ThreadReport) -> Iterator[RenderableType]:
+        name = f' "{thread.name}"' if thread.name else ""
+        handler = f" · before the handler {crash.reraised_by}" if crash.reraised_by else ""
+        yield Text(f"Where   thread {thread.tid}{name}{handler}", style="head")
+        recursion = thread.stack.recursion
+        last = recursion.first_index + recursion.period if recursion else None
+        hidden: list[Frame] = []
+        for frame in thread.stack.frames:
+            if frame.index < thread.fault_index or (last is not None and frame.index >= last):
+                continue
+            if not self._shown(crash, frame, thread.fault_index):
+                hidden.append(frame)
+                continue
+            yield from _fold(hidden)
+            hidden = []
+            yield from self._frame(crash, frame)
+        yield from _fold(hidden)
+        if recursion is not None:
+            cycle = "this frame" if recursion.period == 1 else f"these {recursion.period} frames"
+            yield Text(f"      {cycle} × {recursion.count:,}", style="caution")
+        elif thread.stack.truncated and len(thread.stack.frames) > 1:
+            yield Text("      older frames were not read", style="quiet")
+
+    def _shown(self, crash: Crash, frame: Frame, first: int) -> bool:
+        at_fault = frame.index == first and crash.fault.instruction is not None
+        return self._style.all_frames or at_fault or (crash.core, frame.index) in self._own
+
+    def _frame(self, crash: Crash, frame: Frame) -> Iterator[RenderableType]:
+        is_culprit = crash.culprit is not None and frame.index == crash.culprit.index
+        line = Text("▶ " if is_culprit else "  ", style="mark")
+        line.append(f"#{frame.index:<3}", style="quiet")
+        line.append(_function(frame).ljust(_FUNCTION_WIDTH), style="culprit" if is_culprit else "head")
+        line.append(f"  {_place(frame)}", style="none")
+        if frame.kind is FrameKind.INLINED:
+            line.append("  inlined", style="quiet")
+        yield line
+        if is_culprit and crash.excerpt is not None:
+            yield from _source(crash.excerpt)
+
+    def _facts(self, crash: Crash) -> Iterator[RenderableType]:
+        machine = []
+        if crash.fault.instruction:
+            machine.append(f"▶ {crash.fault.instruction}")
+        if crash.notable_registers:
+            machine.append(" · ".join(crash.notable_registers))
+        rows: list[tuple[str, list[str]]] = [
+            ("Machine", machine),
+            ("Signal", [_signal_text(crash)]),
+            ("Proof", list(crash.proof)),
+            ("Program", [crash.command or crash.program or "?"]),
+            ("Core", [crash.core]),
+            ("Others", [_others(crash.threads[1:])] if len(crash.threads) > 1 else []),
+            ("Gaps", [gap.what + (f"\n→ {gap.remedy}" if gap.remedy else "") for gap in crash.gaps]),
+        ]
+        for label, texts in rows:
+            if texts:
+                yield _labelled(Text(label, style="head"), [Text(text) for text in texts])
+        yield Text()
+        yield _labelled(Text("Next", style="head"), [Text(step) for step in crash.next_steps])
+
+
+def _labelled(label: Text, texts: list[Text]) -> Table:
+    table = Table.grid(padding=0)
+    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column(overflow="fold", max_width=_WIDEST - _LABEL_WIDTH)
+    for position, text in enumerate(texts):
+        table.add_row(label if position == 0 else "", text)
+    return table
+
+
+def _paragraph(text: str) -> Table:
+    table = Table.grid(padding=0)
+    table.add_column(overflow="fold", max_width=_WIDEST)
+    table.add_row(Text(text))
+    return table
+
+
+def _fold(hidden: list[Frame]) -> Iterator[RenderableType]:
+    if not hidden:
+        return
+    if len(hidden) == 1 and hidden[0].function:
+        yield Text(f"  #{hidden[0].index:<3}{_function(hidden[0])}", style="quiet")
+        return
+    modules = dict.fromkeys(_library(frame.module) for frame in hidden)
+    shown = ", ".join(list(modules)[:3])
+    yield Text(f"      {_count(len(hidden), 'runtime frame')} folded ({shown})", style="quiet")
+
+
+def _source(excerpt: SourceExcerpt) -> Iterator[RenderableType]:
+    digits = len(str(excerpt.first_line + len(excerpt.lines)))
+    for number, text in enumerate(excerpt.lines, start=excerpt.first_line):
+        marked = number == excerpt.marked_line
+        line = Text("      ")
+        line.append("▶" if marked else " ", style="mark")
+        line.append(f" {number:>{digits}} │ {text.expandtabs(4)}", style="none" if marked else "quiet")
+        yield line
+
+
+def _origin_line(step: Origin) -> Text:
+    line = Text(f"  ← {step.what}")
+    if step.function is not None:
+        line.append(" by " if step.what.startswith("returned") else " by the caller ", style="none")
+        line.append(step.function, style="culprit")
+    if step.file is not None:
+        line.append(f"   {_short(step.file)}:{step.line}")
+    if step.certainty is not Certainty.PROVED:
+        line.append("   likely: another path may lead here", style="caution")
+    return line
+
+
+def _variables(variables: tuple[Variable, ...]) -> RenderableType:
+    useful = [found for found in variables if found.value != "<optimized out>"]
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
+    table.add_column(overflow="fold", max_width=_WIDEST - 24)
+    for found in useful[:_MAX_VARIABLES]:
+        value = found.value if len(found.value) <= _MAX_VALUE else f"{found.value[:_MAX_VALUE]}…"
+        table.add_row(Text(f"  {found.name}"), Text(f"= {value}"))
+    if len(useful) <= _MAX_VARIABLES:
+        return table
+    rest = Text(f"  and {len(useful) - _MAX_VARIABLES} more (--format json)", style="quiet")
+    return Group(table, rest)
+
+
+def _headline(crash: Crash) -> str:
+    name = _function(crash.culprit) if crash.culprit else (crash.program or "?").rsplit("/", 1)[-1]
+    verbs = {Access.READ: "read", Access.WRITE: "wrote to", Access.EXECUTE: "jumped to"}
+    address = crash.fault.address
+    if crash.fault.access is not None and address is not None:
+        return f"{name} {verbs[crash.fault.access]} address {address:#x}"
+    return f"{crash.fault.kind.value.replace('-', ' ')} in {name}"
+
+
+def _what(crash: Crash) -> str:
+    if crash.fault.access is not None and crash.fault.address is not None:
+        words = {Access.READ: "read of", Access.WRITE: "write to", Access.EXECUTE: "jump to"}
+        return f"{words[crash.fault.access]} {crash.fault.address:#x}"
+    if crash.fault.message:
+        text = crash.fault.message
+        return f'"{text[:23]}…"' if len(text) > 24 else f'"{text}"'
+    return signal_name(crash.signal.number)
+
+
+def _signal_text(crash: Crash) -> str:
+    signal = crash.signal
+    text = f"{signal_name(signal.number)} ({code_name(signal)})"
+    if signal.address is not None:
+        text += f", si_addr {signal.address:#x}"
+    if signal.sender_pid is not None and signal.sender_pid != crash.pid:
+        text += f", sent by process {signal.sender_pid}"
+    if crash.delivered.number != signal.number:
+        text += f"; the process ended with {signal_name(crash.delivered.number)}"
+    return text
+
+
+def _others(threads: tuple[ThreadReport, ...]) -> str:
+    at = [_function(thread.stack.frames[0]) for thread in threads if thread.stack.frames]
+    counts = sorted(((at.count(name), name) for name in dict.fromkeys(at)), reverse=True)
+    where = ", ".join(f"{count} in {name}" for count, name in counts[:3])
+    return f"{_count(len(threads), 'more thread')}: {where}"
+
+
+def _function(frame: Frame | None) -> str:
+    if frame is None:
+        return "?"
+    if frame.kind is FrameKind.SIGNAL:
+        return "(signal handler called)"
+    if frame.function is not None and frame.names_trusted:
+        return frame.function
+    if frame.module is None:
+        return f"{frame.pc:#x}"
+    return f"{frame.module.rsplit('/', 1)[-1]}+{frame.module_offset or 0:#x}"
+
+
+def _place(frame: Frame) -> str:
+    if frame.file is not None and frame.line is not None:
+        return f"{_short(frame.file)}:{frame.line}"
+    return f"in {frame.module.rsplit('/', 1)[-1]}" if frame.module and frame.function else ""
+
+
+def _short(path: str | None) -> str:
+    """The last two parts of a path: enough to recognise a source file."""
+    return "/".join((path or "?").rsplit("/", 2)[-2:])
+
+
+def _library(path: str | None) -> str:
+    """A library's name without version and platform suffixes: `libc`, `libpython3.11`, `_ctypes`."""
+    name = (path or "?").rsplit("/", 1)[-1]
+    return name.split(".so")[0].split(".cpython-")[0]
+
+
+def _count(number: int, noun: str, plural: str = "s") -> str:
+    return f"{number:,} {noun}{'' if number == 1 else plural}"
