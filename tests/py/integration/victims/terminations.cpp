@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -28,9 +29,8 @@ struct PlainError {
 };
 
 VICTIM_NOINLINE void throw_invalid_block(int id) {
-  if (HIDE(id) >= 0)
-    throw std::runtime_error("Invalid block id: " +
-                             std::to_string(id));  // CRASH:throw_invalid_block
+  const auto text = "Invalid block id: " + std::to_string(id);
+  if (HIDE(id) >= 0) throw std::runtime_error(text);  // CRASH:throw_invalid_block
   sink = 1;
 }
 
