@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 
 #include "bfloat16.h"
@@ -35,6 +34,20 @@ void require_length(const char* name, std::size_t length, std::size_t expected) 
   }
 }
 
+/// Turns scores into weights that sum to 1; less the largest first, so that no exp overflows.
+void softmax(float* scores, std::size_t count) {
+  float* const end = scores + count;
+  const float largest = *std::max_element(scores, end);
+  float sum = 0.0F;
+  for (float* score = scores; score != end; ++score) {
+    *score = std::exp(*score - largest);
+    sum += *score;
+  }
+  for (float* score = scores; score != end; ++score) {
+    *score /= sum;
+  }
+}
+
 }  // namespace
 
 std::int64_t element_bytes(DataType dtype) noexcept {
@@ -46,7 +59,7 @@ std::int64_t CacheShape::block_bytes() const noexcept {
   return num_layers * kParts * block_size * num_heads * head_size * element_bytes(dtype);
 }
 
-void CacheShape::validate() const {
+const CacheShape& CacheShape::validated() const {
   constexpr std::int64_t kMostOfOne = std::int64_t{1} << 20;
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
   const std::array<std::pair<const char*, std::int64_t>, 4> sizes = {{{"block_size", block_size},
@@ -65,12 +78,13 @@ void CacheShape::validate() const {
     }
     bytes *= size;
   }
+  return *this;
 }
 
 std::int64_t blocks_that_fit(std::int64_t memory_bytes, const CacheShape& shape,
                              AccessPolicy access) {
   if (access == AccessPolicy::checked) {
-    shape.validate();
+    static_cast<void>(shape.validated());
     if (memory_bytes < 0) {
       throw std::invalid_argument("memory_bytes must not be negative: " +
                                   std::to_string(memory_bytes));
@@ -80,8 +94,7 @@ std::int64_t blocks_that_fit(std::int64_t memory_bytes, const CacheShape& shape,
 }
 
 PagedKVCache::PagedKVCache(std::int64_t num_blocks, CacheShape shape, Policies policies, Pool pool)
-    : shape_((shape.validate(), shape)),
-      allocator_(num_blocks, shape.block_bytes(), policies, pool) {}
+    : shape_(shape.validated()), allocator_(num_blocks, shape.block_bytes(), policies, pool) {}
 
 void PagedKVCache::copy_blocks(const std::vector<BlockPair>& pairs) {
   if (is_checked()) {
@@ -177,7 +190,6 @@ void PagedKVCache::attend(std::int64_t layer, float scale, const Sequence& seque
   const auto context = static_cast<std::size_t>(std::max<std::int64_t>(sequence.context_length, 0));
   std::vector<float> row(heads * head_size);
   std::vector<float> scores(heads * context);
-  std::vector<float> largest(heads, -std::numeric_limits<float>::infinity());
   const auto load_row = [&](CachePart part, std::size_t token) {
     const auto position = static_cast<std::int64_t>(token);
     const BlockId block = sequence.table[static_cast<std::size_t>(position / shape_.block_size)];
@@ -196,19 +208,10 @@ void PagedKVCache::attend(std::int64_t layer, float scale, const Sequence& seque
         product += sequence.query[i] * row[i];
       }
       scores[head * context + token] = scale * product;
-      largest[head] = std::max(largest[head], scale * product);
     }
   }
-  for (std::size_t head = 0; head < heads; ++head) {
-    float sum = 0.0F;
-    for (std::size_t token = 0; token < context; ++token) {
-      float& score = scores[head * context + token];
-      score = std::exp(score - largest[head]);
-      sum += score;
-    }
-    for (std::size_t token = 0; token < context; ++token) {
-      scores[head * context + token] /= sum;
-    }
+  for (std::size_t head = 0; head < heads && context > 0; ++head) {
+    softmax(&scores[head * context], context);
   }
   for (std::size_t token = 0; token < context; ++token) {
     load_row(CachePart::value, token);

@@ -28,9 +28,9 @@ struct CacheShape {
   /// Bytes of one block: keys and values of `block_size` tokens in every layer.
   [[nodiscard]] std::int64_t block_bytes() const noexcept;
 
-  /// Throws std::invalid_argument, naming the size, unless all are from 1 to 2^20 and a block is at
-  /// most 2^40 bytes.
-  void validate() const;
+  /// This shape; throws std::invalid_argument, naming the size, unless all sizes are from 1 to 2^20
+  /// and a block is at most 2^40 bytes.
+  [[nodiscard]] const CacheShape& validated() const;
 };
 
 /// Blocks of this shape that fit in `memory_bytes`. Checked: throws std::invalid_argument for a

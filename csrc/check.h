@@ -7,9 +7,11 @@
 #if defined(__GLIBC__)
 // Declared here because <cassert> hides it when NDEBUG is set; the function is always in glibc.
 // The GNU spelling: glibc declares it so, and [[noreturn]] may not be added to that later.
+// NOLINTBEGIN(bugprone-reserved-identifier): reserved for glibc, and this is glibc's
 extern "C" __attribute__((__noreturn__)) void __assert_fail(const char* assertion, const char* file,
                                                             unsigned int line,
                                                             const char* function) noexcept;
+// NOLINTEND(bugprone-reserved-identifier)
 #endif
 
 namespace vllm {

@@ -17,7 +17,7 @@ ArrayView layer_of(const ArrayView& array, std::int64_t layer) {
 }  // namespace
 
 CPUWorker::CPUWorker(CacheShape shape, Policies policies)
-    : shape_((shape.validate(), shape)), policies_(policies) {}
+    : shape_(shape.validated()), policies_(policies) {}
 
 void CPUWorker::initialize_cache(std::int64_t num_device_blocks, std::int64_t num_host_blocks) {
   if (device_cache_ != nullptr) {

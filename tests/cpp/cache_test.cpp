@@ -258,7 +258,7 @@ TEST(CacheShape, NamesTheSizeThatIsWrong) {
   expect_throw<std::invalid_argument>(
       [] {
         constexpr std::int64_t kMost = 1 << 20;
-        CacheShape{kMost, kMost, kMost, kMost}.validate();
+        static_cast<void>(CacheShape{kMost, kMost, kMost, kMost}.validated());
       },
       "a block would be larger than");
 }
