@@ -173,7 +173,7 @@ def _trap(name: str, kinds: tuple[str, ...], signal_name: str, code: str) -> Vic
 
 def _abort(
     name: str,
-    kind: str,
+    kind: str | tuple[str, ...],
     *message: str,
     culprit: Culprit | None = None,
 ) -> VictimCase:
@@ -181,7 +181,7 @@ def _abort(
     return VictimCase(
         name=name,
         argv=(name,),
-        kinds=(kind,),
+        kinds=(kind,) if isinstance(kind, str) else kind,
         signals=("SIGABRT",),
         codes=("SI_TKILL",),
         message=message,
@@ -407,7 +407,9 @@ CASES: tuple[VictimCase, ...] = (
     _trap("divide_by_zero_64", ("integer-divide-by-zero",), "SIGFPE", "FPE_INTDIV"),
     _trap("modulo_by_zero", ("integer-divide-by-zero",), "SIGFPE", "FPE_INTDIV"),
     # The heap.
-    _abort("heap_overflow_zeroes_next_size", _HEAP, "free(): invalid size"),
+    _abort("heap_overflow_by_one_element", _HEAP, "free(): invalid size"),
+    # malloc calls the pointer invalid; that it is a good one shows only in the chunk before it.
+    _abort("heap_overflow_zeroes_next_size", (_HEAP, "invalid-free"), "free(): invalid pointer"),
     _abort("heap_overflow_text_over_next_size", _HEAP, "double free or corruption (out)"),
     _abort("heap_overflow_over_top", _HEAP, "malloc(): corrupted top size"),
     _abort("heap_write_after_free", _HEAP, "malloc(): unaligned tcache chunk detected"),
@@ -421,8 +423,8 @@ CASES: tuple[VictimCase, ...] = (
         culprit=_blame("(anonymous namespace)::Owner::~Owner", "double_delete_by_copied_owner"),
     ),
     _abort("invalid_free_interior", "invalid-free", "free(): invalid pointer"),
-    _abort("invalid_free_stack", "invalid-free", "free(): invalid"),
-    _abort("invalid_free_static", "invalid-free", "free(): invalid"),
+    _abort("invalid_free_stack", "invalid-free", "free(): invalid pointer"),
+    _abort("invalid_free_static", "invalid-free", "free(): invalid pointer"),
     _abort("stack_smashing", "stack-smashing", "stack smashing detected"),
     # The C++ runtime.
     _abort(

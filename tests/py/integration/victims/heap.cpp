@@ -31,6 +31,15 @@ VICTIM(heap_overflow_zeroes_next_size) {
   sink = 1;
 }
 
+VICTIM(heap_overflow_by_one_element) {
+  auto* first = HIDE(static_cast<std::uint64_t*>(std::malloc(24)));
+  auto* second = HIDE(static_cast<char*>(std::malloc(24)));
+  const std::size_t count = HIDE(std::size_t{3});
+  for (std::size_t i = 0; i <= count; ++i) first[i] = HIDE(std::uint64_t{17});
+  std::free(second);  // CRASH:heap_overflow_by_one_element
+  sink = 1;
+}
+
 VICTIM(heap_overflow_text_over_next_size) {
   auto* first = HIDE(static_cast<char*>(std::malloc(24)));
   auto* second = HIDE(static_cast<char*>(std::malloc(24)));
@@ -52,7 +61,8 @@ VICTIM(heap_write_after_free) {
   auto* stale = HIDE(second);
   std::free(first);
   std::free(second);
-  stale[0] = 0x4141414141414141;
+  // malloc keeps this link xor its own address >> 12: what comes out is misaligned at any address.
+  stale[0] = 0x4141414141414148 ^ (reinterpret_cast<std::uintptr_t>(stale) >> 12);
   sink = reinterpret_cast<std::uintptr_t>(HIDE(std::malloc(40)));
   sink = reinterpret_cast<std::uintptr_t>(HIDE(std::malloc(40)));  // CRASH:heap_write_after_free
   sink = 1;
