@@ -1,4 +1,4 @@
-"""Opens evidence: regular files only, mapped and never read whole; finds the cores that were meant."""
+"""Opens evidence: regular files only, mapped and never read whole; finds the cores meant."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
 
     Raises:
         EvidenceError: missing, unreadable, empty, or not a regular file.
+
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise EvidenceError(
-            f"cannot be opened: {reason}", remedy=f"ls -l {Path(path)}   (cores belong to their user)"
+            f"cannot be opened: {reason}",
+            remedy=f"ls -l {Path(path)}   (cores belong to their user)",
         ) from error
     try:
         state = os.fstat(descriptor)
@@ -54,7 +56,9 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
         try:
             return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
         except (OSError, ValueError) as error:
-            raise EvidenceError(f"cannot be mapped: {error}", remedy="copy it to a local disk") from error
+            raise EvidenceError(
+                f"cannot be mapped: {error}", remedy="copy it to a local disk"
+            ) from error
     finally:
         os.close(descriptor)
 
@@ -64,6 +68,7 @@ def map_core(path: str | os.PathLike[str]) -> memoryview:
 
     Raises:
         EvidenceError: also where it is plainly something else: compressed, text, a script.
+
     """
     data = map_file(path)
     head = bytes(data[:16])
@@ -73,7 +78,8 @@ def map_core(path: str | os.PathLike[str]) -> memoryview:
     if not head.startswith(b"\x7fELF"):
         what = "a text file" if _looks_like_text(bytes(data[:4096])) else "no ELF file"
         raise EvidenceError(
-            f"is {what}, not a core dump", remedy="for logs: the program's core lies where core_pattern says"
+            f"is {what}, not a core dump",
+            remedy="for logs: the program's core lies where core_pattern says",
         )
     return data
 
@@ -87,7 +93,7 @@ def is_regular_file(path: str) -> bool:
 
 
 def find_cores(paths: Sequence[str]) -> list[str]:
-    """Files as they are, folders and patterns opened up; no path: the newest core that can be found.
+    """Files as they are, folders and patterns opened up; without a path the newest core found.
 
     What names nothing is kept, so that its failure is reported.
     """
@@ -106,7 +112,7 @@ def find_cores(paths: Sequence[str]) -> list[str]:
 
 
 def newest_core() -> list[str]:
-    """The youngest core in the usual places and where core_pattern points; empty where there is none."""
+    """The youngest core in the usual places and where core_pattern points; empty if none is."""
     candidates = []
     for place in dict.fromkeys((*_pattern_folders(), *_PLACES)):
         for path in _regular_entries(place):

@@ -1,4 +1,4 @@
-"""A module's dependencies and instrumentation, through lief; it reads whole files, so only on demand."""
+"""A module's dependencies and instrumentation, through lief; on demand, as it reads whole files."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def audit_module(path: str, mapped: frozenset[str]) -> ModuleAudit:
 
     Raises:
         EvidenceError: lief cannot read the file.
+
     """
     config = lief.ELF.ParserConfig()
     config.parse_relocations = False

@@ -25,7 +25,9 @@ def debug_package(path: str) -> str | None:
     if package is None:
         return "DEBUGINFOD_URLS from your distribution, then gdb by hand fetches it"
     name = _KNOWN.get(package, f"{package}-dbgsym")
-    note = "" if package in _KNOWN else "   (needs the distribution's debug archive in sources.list)"
+    note = (
+        "" if package in _KNOWN else "   (needs the distribution's debug archive in sources.list)"
+    )
     return f"apt-get install {name}{note}"
 
 

@@ -18,21 +18,33 @@ _HEAP_MESSAGES: Final = (
     (re.compile(r"double free detected in tcache"), FaultKind.DOUBLE_FREE),
     (re.compile(r"double free or corruption \((fasttop|!prev|top)\)"), FaultKind.DOUBLE_FREE),
     (re.compile(r"double free or corruption"), FaultKind.HEAP_CORRUPTION),
-    (re.compile(r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid pointer"), FaultKind.INVALID_FREE),
-    (re.compile(r"(malloc|free|realloc|calloc|memalign)[ _(]|corrupted |chunk|unsorted|tcache|top size"),
-     FaultKind.HEAP_CORRUPTION),
-)  # fmt: skip
+    (
+        re.compile(r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid pointer"),
+        FaultKind.INVALID_FREE,
+    ),
+    (
+        re.compile(
+            r"(malloc|free|realloc|calloc|memalign)[ _(]|corrupted |chunk|unsorted|tcache|top size"
+        ),
+        FaultKind.HEAP_CORRUPTION,
+    ),
+)
 _HEAP_WORDS: Final = {
     FaultKind.DOUBLE_FREE: "A block of heap memory was freed twice",
     FaultKind.INVALID_FREE: "free() was given a pointer that malloc never returned",
-    FaultKind.HEAP_CORRUPTION: "The heap's own bookkeeping was overwritten: some earlier write went "
-    "past the end of its block",
+    FaultKind.HEAP_CORRUPTION: "The heap's own bookkeeping was overwritten: some earlier write "
+    "went past the end of its block",
 }
 _ASSERTION: Final = re.compile(r"Assertion [`'].*' failed", re.DOTALL)
 _SANITIZER: Final = re.compile(r"__(asan|ubsan|tsan|lsan|msan|hwasan|sanitizer)(::|_)")
 _SANITIZER_MODULE: Final = re.compile(r"lib(asan|ubsan|tsan|lsan|hwasan|msan)\.so|libclang_rt\.")
 _SANITIZER_HEADER: Final = re.compile(rb"(?:==\d+==)?ERROR: \w+Sanitizer: [^\n\0]{1,400}")
-_PYTHON_FATAL: Final = {"Py_FatalError", "_Py_FatalErrorFunc", "_Py_FatalErrorFormat", "fatal_error"}
+_PYTHON_FATAL: Final = {
+    "Py_FatalError",
+    "_Py_FatalErrorFunc",
+    "_Py_FatalErrorFormat",
+    "fatal_error",
+}
 _STD_ASSERT: Final = {"std::__replacement_assert", "std::__glibcxx_assert_fail"}
 _ASAN_ADVICE: Final = (
     "forensics build --asan   (then run it again: the report names who allocated and who freed)",
@@ -45,8 +57,12 @@ def sanitizer_abort(image: Image, context: FaultContext) -> Finding | None:
     if context.delivered.number != SIGABRT:
         return None
     frames = crashing_stack(image, context).frames[:12]
-    names = [frame.function for frame in frames if frame.function and _SANITIZER.match(frame.function)]
-    modules = [frame.module for frame in frames if frame.module and _SANITIZER_MODULE.search(frame.module)]
+    names = [
+        frame.function for frame in frames if frame.function and _SANITIZER.match(frame.function)
+    ]
+    modules = [
+        frame.module for frame in frames if frame.module and _SANITIZER_MODULE.search(frame.module)
+    ]
     if not names and not modules:
         return None
     found = image.find_text(b"Sanitizer: ")
@@ -63,7 +79,7 @@ def sanitizer_abort(image: Image, context: FaultContext) -> Finding | None:
 
 
 def heap_message(image: Image, context: FaultContext) -> Finding | None:
-    """glibc's allocator noticed damage and said what it saw."""
+    """The allocator of glibc noticed damage and said what it saw."""
     text = abort_message(image) if context.signal.number == SIGABRT else None
     if text is None or _ASSERTION.search(text) or text.startswith("***"):
         return None
@@ -111,14 +127,15 @@ def assertion_failure(image: Image, context: FaultContext) -> Finding | None:
     if names & _STD_ASSERT:
         return Finding(
             kind=FaultKind.ASSERTION_FAILURE,
-            summary="An assertion of the C++ library did not hold (an index or iterator out of range).",
+            summary="An assertion of the C++ library did not hold "
+            "(an index or iterator out of range).",
             proof=(f"{min(names & _STD_ASSERT)} is on the stack",),
         )
     return None
 
 
 def pure_virtual_call(image: Image, context: FaultContext) -> Finding | None:
-    """A virtual function was called on an object whose class does not have it (yet, or any more)."""
+    """A virtual function was called on an object whose class lacks it (not yet, or no more)."""
     if context.signal.number != SIGABRT:
         return None
     if "__cxa_pure_virtual" not in names_on_stack(fault_frames(image, context)):
@@ -168,7 +185,7 @@ def plain_abort(image: Image, context: FaultContext) -> Finding | None:
 
 
 def abort_message(image: Image) -> str | None:
-    """What glibc printed before abort(): the text behind __abort_msg (glibc's struct abort_msg_s)."""
+    """What glibc printed before abort(): the text behind __abort_msg (its struct abort_msg_s)."""
     program = image.process.program
     for module in image.modules:
         if not module.name.startswith(("libc.so", "libc-2")) and module.path != program:
@@ -191,4 +208,3 @@ def _text_argument(image: Image, frames: tuple[Frame, ...]) -> str | None:
                     if match:
                         return match.group(1)
     return None
-

@@ -72,7 +72,7 @@ def is_fetch(context: FaultContext) -> bool:
 
 
 def effective_address(operand: Operand, registers: dict[str, int]) -> Address | None:
-    """segment base + base + index * scale + displacement, or None where a register is not known."""
+    """Segment base + base + index * scale + displacement, or None where a register is not known."""
     total = operand.displacement
     if operand.segment in {"fs", "gs"}:
         base = registers.get(f"{operand.segment}_base")

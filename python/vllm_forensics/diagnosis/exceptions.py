@@ -1,8 +1,9 @@
-"""Uncaught C++ exceptions: the object that was thrown is still in memory.
+r"""Uncaught C++ exceptions: the object that was thrown is still in memory.
 
-The unwinder's header before a thrown object starts with the exception class "GNUCC++\\0" (clang:
-"CLNGC++\\0"); a pointer to it lies on the stack of whoever called std::terminate. Around it the Itanium
-C++ ABI's __cxa_exception puts the type_info (80 bytes before) and the object (32 bytes behind).
+The unwinder's header before a thrown object starts with the exception class "GNUCC++\0" (clang:
+"CLNGC++\0"); a pointer to it lies on the stack of whoever called std::terminate. Around it the
+Itanium C++ ABI's __cxa_exception puts the type_info (80 bytes before) and the object (32 bytes
+behind).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _DEPENDENT: Final = {b"\1++CCUNG", b"\1++CGNLC"}
 _OBJECT: Final = 0x20
 _TYPE_BEFORE_OBJECT: Final = 0x70
 _TERMINATE: Final = {
-    "std::terminate", "__cxa_throw", "__cxa_rethrow", "__cxa_call_terminate", "__clang_call_terminate",
-    "__gnu_cxx::__verbose_terminate_handler", "__cxxabiv1::__terminate",
+    "std::terminate", "__cxa_throw", "__cxa_rethrow", "__cxa_call_terminate",
+    "__clang_call_terminate", "__gnu_cxx::__verbose_terminate_handler", "__cxxabiv1::__terminate",
 }  # fmt: skip
 _HAS_TEXT: Final = {"St13runtime_error", "St11logic_error"}
 _OWN_WHAT: Final = "4whatEv"
@@ -43,20 +44,26 @@ def uncaught_exception(image: Image, context: FaultContext) -> Finding | None:
             kind=FaultKind.ABORT,
             summary="std::terminate ended the program without an exception in flight: a joinable "
             "std::thread was destroyed, or terminate was called outright.",
-            proof=(f"{min(on_way)} is on the stack", "no exception object is in reach of the stack"),
+            proof=(
+                f"{min(on_way)} is on the stack",
+                "no exception object is in reach of the stack",
+            ),
         )
     name, text = thrown
     message = f"{name}: {text}" if text is not None else name
     return Finding(
         kind=FaultKind.UNCAUGHT_EXCEPTION,
-        summary=f'A C++ exception was thrown and nobody caught it: {name}'
+        summary=f"A C++ exception was thrown and nobody caught it: {name}"
         + (f', what() = "{text}".' if text is not None else "; its type keeps its text elsewhere."),
         proof=(
             f"{min(on_way)} is on the stack",
             f"the exception object's type_info names {name}",
         ),
         message=message,
-        advice=("catch it at the boundary, or let it reach pybind11, which turns it into a Python error",),
+        advice=(
+            "catch it at the boundary, or let it reach pybind11, "
+            "which turns it into a Python error",
+        ),
     )
 
 
@@ -124,5 +131,6 @@ def _what(image: Image, target: int, type_info: int) -> str | None:
 def _type_name(image: Image, type_info: int) -> str | None:
     pointer = read_pointer(image, type_info + 8)
     text = read_text(image, pointer) if pointer else None
-    text = text.lstrip("*") if text else None  # a leading * means: compare by address (internal linkage)
+    # A leading * means: compare by address (internal linkage).
+    text = text.lstrip("*") if text else None
     return text if text and text.isascii() and text.isprintable() else None

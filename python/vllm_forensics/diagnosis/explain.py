@@ -8,10 +8,10 @@ from vllm_forensics.diagnosis.context import FAULT_SIGNALS, FaultContext, fault_
 from vllm_forensics.diagnosis.origin import origin_of
 from vllm_forensics.diagnosis.recursion import find_recursion
 from vllm_forensics.diagnosis.rules import find_fault
-from vllm_forensics.model.signals import signal_name
 from vllm_forensics.diagnosis.signature import signature_of
 from vllm_forensics.model.finding import Certainty, Diagnosis, FaultKind, Finding, Origin
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.stack import Frame, Recursion
 
 _MEMORY_KINDS = {
@@ -37,7 +37,9 @@ def diagnose(image: Image) -> Diagnosis | None:
     recursion = find_recursion(image, context, frames)
     origin = origin_of(image, context, finding)
     handler = reraised_by(image, context)
-    at_fault = context.signal.number in FAULT_SIGNALS and finding.kind is not FaultKind.EXTERNAL_SIGNAL
+    at_fault = (
+        context.signal.number in FAULT_SIGNALS and finding.kind is not FaultKind.EXTERNAL_SIGNAL
+    )
     instruction = instruction_at(image, context.pc) if at_fault else None
     return Diagnosis(
         finding=finding,
@@ -72,8 +74,8 @@ def _explanation(  # noqa: PLR0913, PLR0917 - one sentence each
     sentences.extend(_origin_sentence(origin))
     if finding.kind in _MEMORY_KINDS and _in_allocator(frames):
         sentences.append(
-            "The fault is inside the allocator: the pointer it was given, or its own bookkeeping, was "
-            "damaged earlier and elsewhere."
+            "The fault is inside the allocator: the pointer it was given, or its own bookkeeping, "
+            "was damaged earlier and elsewhere."
         )
     if handler is not None and context.delivered.number != context.signal.number:
         sentences.append(
@@ -85,9 +87,7 @@ def _explanation(  # noqa: PLR0913, PLR0917 - one sentence each
     return " ".join(sentences)
 
 
-def _where(
-    context: FaultContext, frames: tuple[Frame, ...], culprit: Frame | None
-) -> list[str]:
+def _where(context: FaultContext, frames: tuple[Frame, ...], culprit: Frame | None) -> list[str]:
     if culprit is None:
         return []
     name = culprit.function or _module_place(culprit)
@@ -136,7 +136,9 @@ def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[
     steps = list(finding.advice)
     program = image.process.command or image.process.program or "PROGRAM"
     if finding.kind in _MEMORY_KINDS and culprit is not None:
-        steps.append("forensics build --asan   (a build whose report names who allocated and who freed)")
+        steps.append(
+            "forensics build --asan   (a build whose report names who allocated and who freed)"
+        )
     if culprit is not None and culprit.file is None and culprit.module is not None:
         steps.append(
             f"rebuild {culprit.module.rsplit('/', 1)[-1]} with -g for the source line "
@@ -159,4 +161,3 @@ def _in_allocator(frames: tuple[Frame, ...]) -> bool:
 
 def _module_place(frame: Frame) -> str:
     return f"{(frame.module or '?').rsplit('/', 1)[-1]}+{frame.module_offset or 0:#x}"
-

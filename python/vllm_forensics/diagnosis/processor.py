@@ -93,9 +93,7 @@ def integer_divide(image: Image, context: FaultContext) -> Finding | None:
     )
 
 
-def _illegal(
-    pc: int, summary: str, message: str | None, advice: tuple[str, ...]
-) -> Finding:
+def _illegal(pc: int, summary: str, message: str | None, advice: tuple[str, ...]) -> Finding:
     return Finding(
         kind=FaultKind.ILLEGAL_INSTRUCTION,
         summary=summary,

@@ -9,7 +9,10 @@ from vllm_forensics.model.stack import Frame, FrameKind
 
 RUNTIME_MODULES: Final = (
     (r"libc[.-].*so.*|libc\.so.*", "the C library"),
-    (r"libpthread[.-].*|libm[.-].*|libdl[.-].*|librt[.-].*|libresolv[.-].*", "parts of the C library"),
+    (
+        r"libpthread[.-].*|libm[.-].*|libdl[.-].*|librt[.-].*|libresolv[.-].*",
+        "parts of the C library",
+    ),
     (r"ld-linux.*|ld-musl.*|ld-2\..*", "the dynamic linker"),
     (r"libstdc\+\+\.so.*|libc\+\+(abi)?\.so.*|libsupc\+\+.*", "the C++ library"),
     (r"libgcc_s.*|libunwind\.so.*", "the unwinder"),
@@ -20,10 +23,16 @@ RUNTIME_MODULES: Final = (
     (r"linux-vdso\.so.*|\[vdso\]", "the kernel's own code page"),
 )
 RUNTIME_FUNCTIONS: Final = (
-    (r"(non-virtual thunk to )?std::.*", "the standard library's templates, compiled into the user's module"),
+    (
+        r"(non-virtual thunk to )?std::.*",
+        "the standard library's templates, compiled into the user's module",
+    ),
     (r"__gnu_cxx::.*|__cxxabiv1::.*|__cxa_.*|_Unwind_.*|__gxx_personality.*", "the C++ runtime"),
     (r"operator (new|delete)(\[\])?", "allocation"),
-    (r"__(asan|ubsan|tsan|lsan|msan|hwasan|sanitizer|interception|interceptor)(::|_).*", "sanitizer runtimes"),
+    (
+        r"__(asan|ubsan|tsan|lsan|msan|hwasan|sanitizer|interception|interceptor)(::|_).*",
+        "sanitizer runtimes",
+    ),
     (r"___?interceptor_.*", "sanitizer interceptors"),
     (r".*@plt", "PLT stubs"),
     (r"_start|__libc_start_.*|_dl_.*|__restore_rt|_init|_fini", "start-up code"),

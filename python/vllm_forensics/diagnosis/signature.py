@@ -1,8 +1,8 @@
 """One short name for one bug: the same for every core of it, whatever the addresses were.
 
-Version 1: the fault's kind, and the first five frames that are not a runtime's, by name where the names
-are known and by module and offset where they are not. Lines, arguments and addresses are left out; a
-recursion counts once.
+Version 1: the fault's kind, and the first five frames that are not a runtime's, by name where the
+names are known and by module and offset where they are not. Lines, arguments and addresses are left
+out; a recursion counts once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ def signature_of(finding: Finding, frames: tuple[Frame, ...], program: str | Non
 
 def _name(frame: Frame) -> str:
     if frame.function is not None and frame.names_trusted:
-        return _NOISE.sub("", frame.function).replace("std::__1::", "std::").replace(
-            "std::__cxx11::", "std::"
+        return (
+            _NOISE.sub("", frame.function)
+            .replace("std::__1::", "std::")
+            .replace("std::__cxx11::", "std::")
         )
     module = (frame.module or "?").rsplit("/", 1)[-1]
     return f"{module}+{frame.module_offset or 0:#x}"

@@ -1,8 +1,8 @@
 """C++ names from their Itanium ABI mangling: enough for qualified names and simple types.
 
-gdb demangles everything that it prints. This is for what is named without gdb: symbols of a stripped
-module's .dynsym, and type_info names. Whatever is not understood is answered with None, never guessed.
-Source: Itanium C++ ABI, section 5.1.
+gdb demangles everything that it prints. This is for what is named without gdb: symbols of a
+stripped module's .dynsym, and type_info names. Whatever is not understood is answered with None,
+never guessed. Source: Itanium C++ ABI, section 5.1.
 """
 
 from __future__ import annotations
@@ -104,7 +104,13 @@ class _Reader:
         if character in _BUILTIN:
             self._at += 1
             return _BUILTIN[character]
-        for mark, suffix in (("P", "*"), ("R", "&"), ("O", "&&"), ("K", " const"), ("V", " volatile")):
+        for mark, suffix in (
+            ("P", "*"),
+            ("R", "&"),
+            ("O", "&&"),
+            ("K", " const"),
+            ("V", " volatile"),
+        ):
             if self._take(mark):
                 return self._remember(self.type() + suffix)
         return self.name()
@@ -147,7 +153,9 @@ class _Reader:
                     raise _Unknown
                 value = self._text[self._at : end].replace("n", "-")
                 self._at = end + 1
-                arguments.append({"0": "false", "1": "true"}.get(value, value) if kind == "bool" else value)
+                arguments.append(
+                    {"0": "false", "1": "true"}.get(value, value) if kind == "bool" else value
+                )
             else:
                 arguments.append(self.type())
         return f"<{', '.join(arguments)}>"

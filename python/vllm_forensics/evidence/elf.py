@@ -1,4 +1,4 @@
-"""ELF as elf(5) and the System V ABI lay it out: headers, program headers, notes. 64-bit, little-endian."""
+"""ELF as in elf(5) and the System V ABI: headers, program headers, notes. 64-bit, little-endian."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def parse_header(data: Bytes) -> Header:
 
     Raises:
         EvidenceError: not ELF, or of a class or byte order that is not read here.
+
     """
     if bytes(data[:4]) != b"\x7fELF":
         raise EvidenceError("not an ELF file", remedy="give a core dump that the kernel wrote")

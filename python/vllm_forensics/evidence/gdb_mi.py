@@ -1,4 +1,4 @@
-"""gdb's machine-interface records into frames and variables; the records' syntax is pygdbmi's to read."""
+"""gdb's machine-interface records into frames and variables; pygdbmi reads the records' syntax."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def parse_variables(result: MiResult) -> tuple[Variable, ...]:
     ]
     # Inner blocks come first; a name that they hide is not visible at the line.
     visible = {variable.name: variable for variable in reversed(found)}
-    ordered = [variable for variable in found if visible[variable.name] is variable or variable.is_argument]
+    ordered = [
+        variable for variable in found if visible[variable.name] is variable or variable.is_argument
+    ]
     return tuple(sorted(ordered, key=lambda variable: not variable.is_argument))
 
 
@@ -158,7 +160,9 @@ def _arguments_start(name: str) -> int | None:
             close = _closing(name, at)
             if close is None:
                 return at
-            if name[close + 1 :].lstrip().startswith("::"):  # a local class or lambda: f(int)::{lambda…}
+            if (
+                name[close + 1 :].lstrip().startswith("::")
+            ):  # a local class or lambda: f(int)::{lambda…}
                 at = close + 1
                 continue
             return at
@@ -191,7 +195,7 @@ def _return_type_end(head: str) -> int:
     return end
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pygdbmi's payloads are untyped
+def _dicts(value: Any) -> list[dict[str, Any]]:
     items = value if isinstance(value, list) else [value]
     return [item for item in items if isinstance(item, dict)]
 

@@ -18,7 +18,8 @@ _MAX_FUNCTION: Final = 64 << 10
 _LONGEST: Final = 15
 _MOVES: Final = ("mov", "vmov", "vpmov", "vextract", "vcompress", "vpcompress")
 _BASIC_GROUPS: Final = {
-    "call", "jump", "ret", "int", "iret", "privilege", "branch_relative", "mode64", "not64bitmode", "vm",
+    "call", "jump", "ret", "int", "iret", "privilege", "branch_relative", "mode64", "not64bitmode",
+    "vm",
 }  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def _read_up_to(memory: Memory, start: Address, size: int) -> bytes | Gap:
 
 @cache
 def _decoder(architecture: Architecture) -> capstone.Cs:
-    import capstone  # noqa: PLC0415 - a tenth of a second that a truncated core need not pay
+    import capstone
 
     if architecture is Architecture.X86_64:
         decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
@@ -79,7 +80,7 @@ def _decoder(architecture: Architecture) -> capstone.Cs:
     return decoder
 
 
-def _convert(found: Any, architecture: Architecture) -> Instruction:  # noqa: ANN401 - capstone is untyped
+def _convert(found: Any, architecture: Architecture) -> Instruction:
     groups = {found.group_name(group).lower() for group in found.groups}
     written = {found.reg_name(register) for register in found.regs_access()[1]}
     return Instruction(
@@ -87,7 +88,9 @@ def _convert(found: Any, architecture: Architecture) -> Instruction:  # noqa: AN
         size=found.size,
         mnemonic=found.mnemonic,
         text=f"{found.mnemonic} {found.op_str}".strip(),
-        operands=tuple(_convert_operand(found, operand, architecture) for operand in found.operands),
+        operands=tuple(
+            _convert_operand(found, operand, architecture) for operand in found.operands
+        ),
         features=tuple(sorted(groups - _BASIC_GROUPS)),
         is_call="call" in groups,
         is_jump="jump" in groups and "call" not in groups,
@@ -96,8 +99,8 @@ def _convert(found: Any, architecture: Architecture) -> Instruction:  # noqa: AN
     )
 
 
-def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Operand:  # noqa: ANN401
-    import capstone  # noqa: PLC0415
+def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Operand:
+    import capstone
 
     reads = bool(operand.access & capstone.CS_AC_READ)
     writes = bool(operand.access & capstone.CS_AC_WRITE)
@@ -137,7 +140,7 @@ def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Op
     )  # fmt: skip
 
 
-def _stores(found: Any, operand: Any) -> bool:  # noqa: ANN401
+def _stores(found: Any, operand: Any) -> bool:
     """A move whose first operand is memory stores to it.
 
     capstone 5 calls the masked forms a read: `vmovdqu8 zmmword ptr [rax] {k1}, zmm16` in memset.
@@ -150,7 +153,7 @@ def _stores(found: Any, operand: Any) -> bool:  # noqa: ANN401
     )
 
 
-def _aarch64_size(found: Any) -> int:  # noqa: ANN401
+def _aarch64_size(found: Any) -> int:
     """The width of a load or store, from its mnemonic and first register (Arm ARM, C6.2)."""
     mnemonic: str = found.mnemonic
     if mnemonic.endswith("b"):

@@ -29,7 +29,7 @@ _SIGINFO = struct.Struct("<iii4xQ")
 _SENDER = struct.Struct("<iI")
 _FAULT_SIGNALS: Final = {4, 5, 7, 8, 11}  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
 
-# mov $15, %rax; syscall: glibc's and musl's __restore_rt, the return address of every x86-64 handler.
+# mov $15, %rax; syscall: __restore_rt of glibc and musl, every x86-64 handler's return address.
 _RESTORER: Final = bytes.fromhex("48c7c00f0000000f05")
 _SIGCONTEXT_NAMES: Final = (
     "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx", "rax",
@@ -45,7 +45,8 @@ _SI_KERNEL: Final = 128
 _TRAPS: Final = {
     # Vector → signal and si_code that the kernel gives it (arch/x86/kernel/traps.c).
     0: (8, 1), 3: (5, _SI_KERNEL), 4: (11, _SI_KERNEL), 5: (11, _SI_KERNEL), 6: (4, 2),
-    10: (11, _SI_KERNEL), 11: (7, _SI_KERNEL), 12: (7, _SI_KERNEL), 13: (11, _SI_KERNEL), 17: (7, 1),
+    10: (11, _SI_KERNEL), 11: (7, _SI_KERNEL), 12: (7, _SI_KERNEL), 13: (11, _SI_KERNEL),
+    17: (7, 1),
 }  # fmt: skip
 _SCAN_UP: Final = 1 << 20
 _SCAN_DOWN: Final = 64 << 10
@@ -77,6 +78,7 @@ def parse_siginfo(data: bytes | memoryview) -> Signal:
 
     Raises:
         struct.error: fewer than 24 bytes.
+
     """
     number, _, code, address = _SIGINFO.unpack_from(data)
     sender, _ = _SENDER.unpack_from(data, 16)
@@ -124,9 +126,9 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
 class _FrameReader:
     """Reads one frame's bytes; works the signal out where the kernel did not write a siginfo_t.
 
-    It writes one only for handlers with SA_SIGINFO. Without it, the saved exception vector, error code
-    and cr2 tell the same (Intel SDM 3A, 6.15); for a signal that the program sent to itself, the
-    arguments of the tgkill or kill system call are still in the registers.
+    It writes one only for handlers with SA_SIGINFO. Without it, the saved exception vector, error
+    code and cr2 tell the same (Intel SDM 3A, 6.15); for a signal that the program sent to itself,
+    the arguments of the tgkill or kill system call are still in the registers.
     """
 
     def __init__(self, memory: Memory, thread: Thread) -> None:
@@ -194,7 +196,7 @@ class _FrameReader:
         return Signal(number=0, code=0)
 
     def _divides(self, pc: Address) -> bool:
-        """Vector 0 is also what a thread without any exception has: only a division makes it real."""
+        """Vector 0 is also what a thread without exception has: only a division makes it real."""
         code = self._bytes(pc, 15)
         decoded = decode(code, pc, Architecture.X86_64) if code else []
         return bool(decoded) and decoded[0].mnemonic in {"div", "idiv"}
@@ -218,7 +220,9 @@ def _restorers(memory: Memory) -> Iterator[Address]:
 def _find_code(file: ModuleFile, wanted: bytes) -> Iterator[int]:
     for segment in file.segments:
         if segment.type == 1 and segment.flags & 1:
-            code = bytes(file.data[segment.offset : segment.offset + min(segment.file_size, 64 << 20)])
+            code = bytes(
+                file.data[segment.offset : segment.offset + min(segment.file_size, 64 << 20)]
+            )
             at = code.find(wanted)
             while at >= 0:
                 yield segment.address + at

@@ -17,6 +17,7 @@ def audit_core(path: str, executable: str | None) -> CoreAudit:
 
     Raises:
         EvidenceError: the core cannot be read.
+
     """
     store = ModuleStore(executable)
     notes = CoreImage(files.map_core(path), store)

@@ -61,8 +61,8 @@ def triage(
 ) -> Report:
     """Explain every core; an unreadable one among many becomes a failure and stops nothing.
 
-    `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one gdb
-    each. `on_progress` is told how many of how many are done.
+    `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one
+    gdb each. `on_progress` is told how many of how many are done.
     """
     cores = files.find_cores(paths)
     work = partial(triage_one, options=options)
@@ -91,7 +91,8 @@ def triage(
             Failure(
                 path=", ".join(paths) or ".",
                 error="no core dump was found",
-                remedy="cat /proc/sys/kernel/core_pattern; ulimit -c   (where would one be, and may it be?)",
+                remedy="cat /proc/sys/kernel/core_pattern; ulimit -c   "
+                "(where would one be, and may it be?)",
             )
         )
     return Report(crashes=crashes, groups=group(crashes), failures=tuple(failures))
@@ -111,7 +112,10 @@ def triage_one(path: str, options: TriageOptions) -> Crash | Failure:
 
 
 def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
-    """Crashes with one signature together, the largest group first; the one with fewest gaps stands for it."""
+    """Crashes with one signature together, the largest group first.
+
+    The crash with the fewest gaps stands for its group.
+    """
     members: dict[str, list[Crash]] = {}
     for crash in crashes:
         members.setdefault(crash.signature, []).append(crash)
@@ -142,6 +146,7 @@ def gdb_command(path: str, options: TriageOptions) -> list[str]:
 
     Raises:
         EvidenceError: the core cannot be read.
+
     """
     store = ModuleStore(options.executable)
     notes = CoreImage(files.map_core(path), store)
@@ -253,9 +258,7 @@ def _excerpt(culprit: Frame | None) -> SourceExcerpt | None:
     lines = files.read_source(culprit.file, first, culprit.line + 1)
     if culprit.line - first >= len(lines):
         return None
-    return SourceExcerpt(
-        file=culprit.file, first_line=first, lines=lines, marked_line=culprit.line
-    )
+    return SourceExcerpt(file=culprit.file, first_line=first, lines=lines, marked_line=culprit.line)
 
 
 def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> tuple[Gap, ...]:

@@ -72,7 +72,7 @@ class Image(Protocol):
         """The mapping that covers `address`."""
 
     def symbol_at(self, address: Address) -> Answer[Symbol]:
-        """The function that covers `address`; an unnamed one (empty name) where only its start is known."""
+        """The function that covers `address`; its name is empty where only its start is known."""
 
     def symbol_named(self, module: Module, name: str) -> Answer[Symbol]:
         """Where `module` defines a function or object of that name."""

@@ -1,4 +1,4 @@
-"""What a dead or stopped process consisted of: threads, registers, mappings, modules, its signal."""
+"""What a dead or stopped process was made of: threads, registers, mappings, modules, its signal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Address = int
 
 
 class Architecture(StrEnum):
-    """A processor whose cores are understood; the values are the names that gdb and ELF tools print."""
+    """A processor whose cores are understood; the values are what gdb and ELF tools print."""
 
     X86_64 = "x86-64"
     AARCH64 = "aarch64"
@@ -24,7 +24,7 @@ class Signal:
     number: int
     code: int
     address: Address | None = None
-    """si_addr; set for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP that the kernel itself raised."""
+    """si_addr; set for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP that the kernel raised."""
     sender_pid: int | None = None
     """si_pid; set when a process sent the signal (si_code <= 0)."""
 
@@ -57,7 +57,7 @@ class SignalFrame:
     pc: Address
     sp: Address
     trap_number: int
-    """The processor's exception vector (Intel SDM 3A, 6.3.1): 14 page fault, 13 general protection."""
+    """The exception vector (Intel SDM 3A, 6.3.1): 14 page fault, 13 general protection."""
     error_code: int
 
 

@@ -103,7 +103,7 @@ class Operand:
     segment: str | None = None
     scale: int = 1
     displacement: int = 0
-    """For an immediate: its value. For a pc-relative operand the base is already resolved into it."""
+    """For an immediate: its value. A pc-relative operand's base is already resolved into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

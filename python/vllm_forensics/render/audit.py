@@ -14,7 +14,12 @@ from vllm_forensics.model.audit import CoreAudit, ModuleAudit
 def render_audit(audits: tuple[CoreAudit, ...], width: int) -> str:
     """One table a core; what is wrong stands in the last column."""
     console = Console(
-        file=io.StringIO(), width=width, color_system=None, markup=False, emoji=False, highlight=False
+        file=io.StringIO(),
+        width=width,
+        color_system=None,
+        markup=False,
+        emoji=False,
+        highlight=False,
     )
     with console.capture() as capture:
         for audit in audits:
@@ -45,7 +50,9 @@ def _remarks(module: ModuleAudit) -> list[str]:
     remarks = [module.problem] if module.problem else []
     if module.missing:
         remarks.append("needed but not mapped: " + ", ".join(module.missing))
-    runtimes = [name for name in module.needed if name.startswith(("libasan", "libtsan", "libubsan"))]
+    runtimes = [
+        name for name in module.needed if name.startswith(("libasan", "libtsan", "libubsan"))
+    ]
     if len(runtimes) > 1 and {"libasan", "libtsan"} <= {name.split(".")[0] for name in runtimes}:
         remarks.append("two sanitizer runtimes: " + ", ".join(runtimes))
     return remarks

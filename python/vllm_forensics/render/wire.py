@@ -1,4 +1,4 @@
-"""The JSON of `forensics core`: names and shapes that users script against. Fields are added, never renamed."""
+"""The JSON of `forensics core`: users script against it. Fields are added, never renamed."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def _crash(crash: Crash) -> CrashWire:
     )
 
 
-def _signal(signal: Any) -> SignalWire:  # noqa: ANN401
+def _signal(signal: Any) -> SignalWire:
     return SignalWire(
         number=signal.number,
         name=signal_name(signal.number),
