@@ -1,9 +1,10 @@
 """One gdb over its machine interface (GDB manual, "The gdb/mi Interface").
 
-The transport is our own: every command carries a token and is answered when the result with that token
-arrives; both pipes are drained, so that gdb never waits for us; a deadline ends it with SIGKILL, since
-gdb ignores SIGTERM while it opens a file. Nothing that the core names is opened: a sysroot that does
-not exist hides the core's own paths, and files are handed over through links in a private folder.
+The transport is our own: every command carries a token and is answered when the result with that
+token arrives; both pipes are drained, so that gdb never waits for us; a deadline ends it with
+SIGKILL, since gdb ignores SIGTERM while it opens a file. Nothing that the core names is opened: a
+sysroot that does not exist hides the core's own paths, and files are handed over through links in a
+private folder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from subprocess import Popen
 from types import TracebackType
 from typing import Final, Self
 
-from vllm_forensics.capture.process import Limits, end_group, find_program, plain_environment, started
+from vllm_forensics.capture.process import (
+    Limits,
+    end_group,
+    find_program,
+    plain_environment,
+    started,
+)
 from vllm_forensics.errors import ToolError
 
 _HARDENING: Final = (
@@ -30,8 +37,9 @@ _HARDENING: Final = (
 )  # fmt: skip
 _SETTINGS: Final = (
     "confirm off", "pagination off", "width 0", "height 0", "print elements 128", "print repeats 8",
-    "print max-depth 4", "max-value-size 65536", "print static-members off", "python print-stack none",
-    "print frame-arguments all", "print asm-demangle on", "backtrace limit 100000",
+    "print max-depth 4", "max-value-size 65536", "print static-members off",
+    "python print-stack none", "print frame-arguments all", "print asm-demangle on",
+    "backtrace limit 100000",
 )  # fmt: skip
 _PRINTERS: Final = "/usr/share/gcc/python"
 _MEMORY: Final = 16 << 30
@@ -46,7 +54,7 @@ class GdbSession:
     """
 
     def __init__(self, *, timeout_s: float = 60.0, program: str = "gdb") -> None:
-        """Keep the settings; gdb starts when the block is entered. `timeout_s` is for one command."""
+        """Keep the settings; gdb starts when the block is entered. `timeout_s` is per command."""
         self._timeout_s = timeout_s
         self._program = program
         self._token = 0
@@ -61,6 +69,7 @@ class GdbSession:
 
         Raises:
             ToolError: gdb is not installed, or did not come up in time.
+
         """
         path = find_program(self._program)
         if path is None:
@@ -102,6 +111,7 @@ class GdbSession:
 
         Raises:
             ToolError: no result in time, too much output, or gdb died; gdb is ended then.
+
         """
         child = self._child
         if child is None or child.stdin is None:
@@ -126,7 +136,7 @@ class GdbSession:
         return self.command(f'-interpreter-exec console "{quoted}"', timeout_s=timeout_s)
 
     def load_printers(self) -> list[str]:
-        """Let gdb print C++ containers readably, with the printers that came with this machine's gcc.
+        """Let gdb print C++ containers readably, with the printers of this machine's gcc.
 
         They are installed system files; those that a core's libraries would bring are never loaded.
         """
@@ -147,40 +157,53 @@ class GdbSession:
                 if pipe is not None:
                     selector.register(pipe, selectors.EVENT_READ, is_output)
             while True:
-                end = self._buffer.find(b"\n")
-                while end >= 0:
-                    line = bytes(self._buffer[:end])
-                    del self._buffer[: end + 1]
+                for line in self._complete_lines():
                     yield line.decode("utf-8", "replace").rstrip("\r")
                     if line.startswith(result):
                         return
-                    end = self._buffer.find(b"\n")
-                left = deadline - time.monotonic()
-                if left <= 0:
+                gathered += self._fill(selector, deadline, text.split()[0])
+                if gathered > Limits().output_bytes:
                     raise ToolError(
-                        f"gdb did not answer {text.split()[0]} in time",
-                        remedy="raise --timeout; a huge program's debug information takes long to read",
+                        f"gdb printed more than {Limits().output_bytes >> 20} MiB",
+                        remedy="look at this core by hand: forensics core --gdb",
                     )
-                for event, _ in selector.select(left):
-                    chunk = os.read(event.fd, _CHUNK)
-                    if not chunk and event.data:
-                        raise ToolError(
-                            f"gdb ended while it worked on {text.split()[0]}",
-                            remedy="try gdb by hand: forensics core --gdb",
-                        )
-                    if not chunk:
-                        selector.unregister(event.fileobj)
-                    gathered += len(chunk)
-                    if gathered > Limits().output_bytes:
-                        raise ToolError(
-                            f"gdb printed more than {Limits().output_bytes >> 20} MiB",
-                            remedy="look at this core by hand: forensics core --gdb",
-                        )
-                    if event.data:
-                        self._buffer += chunk
+
+    def _complete_lines(self) -> Iterator[bytes]:
+        """Take the finished lines out of the buffer, one at a time."""
+        end = self._buffer.find(b"\n")
+        while end >= 0:
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            yield line
+            end = self._buffer.find(b"\n")
+
+    def _fill(self, selector: selectors.BaseSelector, deadline: float, command: str) -> int:
+        """Wait for gdb and drain both pipes once; how many bytes came."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise ToolError(
+                f"gdb did not answer {command} in time",
+                remedy="raise --timeout; a huge program's debug information takes long to read",
+            )
+        size_bytes = 0
+        for event, _ in selector.select(left):
+            chunk = os.read(event.fd, _CHUNK)
+            if not chunk and event.data:
+                raise ToolError(
+                    f"gdb ended while it worked on {command}",
+                    remedy="try gdb by hand: forensics core --gdb",
+                )
+            if not chunk:
+                selector.unregister(event.fileobj)
+            if event.data:
+                self._buffer += chunk
+            size_bytes += len(chunk)
+        return size_bytes
 
 
-def interactive_arguments(core: str, program: str | None, modules: list[tuple[str, int]]) -> list[str]:
+def interactive_arguments(
+    core: str, program: str | None, modules: list[tuple[str, int]]
+) -> list[str]:
     """The command line of a gdb for a person, with the same care and everything loaded.
 
     `modules` are path and load bias of the files that match the core.

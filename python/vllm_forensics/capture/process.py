@@ -1,4 +1,4 @@
-"""The only place that starts programs. Each gets a deadline, and its whole process group ends with it."""
+"""The only place that starts programs. Each has a deadline; its process group ends with it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def find_program(name: str) -> str | None:
 
 
 def plain_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """A small environment for tools: nothing of the user's that changes what they print or fetch."""
+    """A small environment for tools: nothing of the user's changes what they print or fetch."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return kept | {"LC_ALL": "C.UTF-8"} | dict(extra or {})
 
@@ -65,13 +65,12 @@ def run_program(
 
     Raises:
         ToolError: not found, or not finished within the limits.
+
     """
     with started(arguments, limits=limits, cwd=cwd, environment=environment) as child:
         output = _drain(child, limits, arguments[0])
         status = child.wait(timeout=max(limits.timeout_s, 1))
-    return Completed(
-        status=status, stdout=output["stdout"], stderr=output["stderr"], pid=child.pid
-    )
+    return Completed(status=status, stdout=output["stdout"], stderr=output["stderr"], pid=child.pid)
 
 
 @contextlib.contextmanager
@@ -86,6 +85,7 @@ def started(
 
     Raises:
         ToolError: the program could not be started.
+
     """
     try:
         child = subprocess.Popen(
@@ -129,7 +129,7 @@ def _limit(pid: int, limits: Limits) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
             _, hard = resource.prlimit(pid, kind)
             soft = hard if value < 0 else value
-            if hard != resource.RLIM_INFINITY and soft != resource.RLIM_INFINITY:
+            if resource.RLIM_INFINITY not in {hard, soft}:
                 soft = min(soft, hard)
             resource.prlimit(pid, kind, (soft, hard))
 
@@ -170,6 +170,7 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
 
     Raises:
         ToolError: it is not installed.
+
     """
     try:
         os.execvpe(arguments[0], list(arguments), os.environ | {"DEBUGINFOD_URLS": ""})  # noqa: S606

@@ -8,104 +8,42 @@ from vllm_forensics.diagnosis.access import (
     MemoryAccess,
     faulting_access,
     instruction_at,
-    is_fetch,
     memory_accesses,
     register_value,
 )
-from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.diagnosis.context import SIGBUS, SIGSEGV, FaultContext
 from vllm_forensics.diagnosis.memory import read_pointer
+from vllm_forensics.diagnosis.wording import (
+    NULL_PAGE,
+    access_kind,
+    access_proof,
+    access_text,
+    describe_mapping,
+    is_canonical,
+    rights_text,
+    size_text,
+)
 from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
-from vllm_forensics.model.process import Address, Mapping
+from vllm_forensics.model.process import Address
 from vllm_forensics.model.signals import code_name
 from vllm_forensics.model.stack import OperandKind
 
-SIGBUS: Final = 7
-SIGSEGV: Final = 11
 SEGV_MAPERR: Final = 1
-SEGV_ACCERR: Final = 2
 SI_KERNEL: Final = 128
-AT_RANDOM: Final = 25
 BUS_ADRALN: Final = 1
 BUS_ADRERR: Final = 2
-NULL_PAGE: Final = 64 << 10
-"""vm.mmap_min_addr's default: nothing can be mapped below, so an address there came from a null."""
-_STACK_REACH: Final = 1 << 20
-"""How far from the stack pointer a frame's own accesses may lie: large locals are touched page by page."""
-_ALIGNED: Final = ("movap", "movdqa", "movntdq", "movntp", "vmovap", "vmovdqa", "vmovntdq", "vmovntp")
-
-
-def null_call(image: Image, context: FaultContext) -> Finding | None:
-    """The processor was sent to an address near zero: a call through a null pointer."""
-    if context.signal.number != SIGSEGV or not is_fetch(context) or context.pc >= NULL_PAGE:
-        return None
-    caller = _return_address(image, context)
-    return Finding(
-        kind=FaultKind.NULL_CALL,
-        summary=f"A function pointer that held {context.pc:#x} was called.",
-        proof=(
-            f"program counter {context.pc:#x} = si_addr",
-            *([f"the word at the stack pointer, {caller:#x}, is the caller's return address"] if caller else []),
-        ),
-        access=Access.EXECUTE,
-        address=context.pc,
-    )
-
-
-def bad_fetch(image: Image, context: FaultContext) -> Finding | None:
-    """The processor was sent to an address that holds no code."""
-    if context.signal.number != SIGSEGV or not is_fetch(context):
-        return None
-    mapping = image.mapping_at(context.pc)
-    if isinstance(mapping, Known):
-        return Finding(
-            kind=FaultKind.EXECUTE_NON_EXECUTABLE,
-            summary=f"Control went to {context.pc:#x}, which is {describe_mapping(mapping.value)} "
-            "and must not be executed.",
-            proof=(f"program counter {context.pc:#x} = si_addr", _rights(mapping.value)),
-            access=Access.EXECUTE,
-            address=context.pc,
-        )
-    return Finding(
-        kind=FaultKind.WILD_POINTER,
-        summary=f"Control went to {context.pc:#x}, where nothing is mapped.",
-        proof=(f"program counter {context.pc:#x} = si_addr", mapping.what),
-        access=Access.EXECUTE,
-        address=context.pc,
-    )
-
-
-def stack_overflow(image: Image, context: FaultContext) -> Finding | None:
-    """The stack pointer ran out of its mapping: recursion, or locals larger than the stack."""
-    address = context.signal.address
-    if context.signal.number not in {SIGSEGV, SIGBUS} or not address:
-        return None
-    stack = _stack_above(image, context.sp)
-    if stack is None or abs(address - context.sp) > _STACK_REACH or address >= stack.start:
-        return None
-    below = image.mapping_at(address)
-    guarded = isinstance(below, Gap) or not (below.value.readable or below.value.writable)
-    access = faulting_access(image, context)
-    if not guarded:
-        return None
-    return Finding(
-        kind=FaultKind.STACK_OVERFLOW,
-        summary=_overflow_summary(stack, address),
-        proof=(
-            f"stack pointer {context.sp:#x}, {size_text(stack.end - context.sp)} below the stack's top",
-            f"fault address {address:#x} is outside the stack's mapping "
-            f"{stack.start:#x}-{stack.end:#x}"
-            + ("" if isinstance(below, Gap) else " and inside its guard page"),
-        ),
-        access=access.access if access else Access.WRITE,
-        address=address,
-        size=access.size if access else None,
-        advice=(
-            "make the recursion end or turn it into a loop; for a deep but finite one: "
-            "ulimit -s unlimited, or threading.stack_size(64 << 20) before the thread starts",
-        ),
-    )
+_ALIGNED: Final = (
+    "movap",
+    "movdqa",
+    "movntdq",
+    "movntp",
+    "vmovap",
+    "vmovdqa",
+    "vmovntdq",
+    "vmovntp",
+)
 
 
 def null_dereference(image: Image, context: FaultContext) -> Finding | None:
@@ -120,9 +58,12 @@ def null_dereference(image: Image, context: FaultContext) -> Finding | None:
     offset = f", a member or element {address} bytes into a null object" if address else ""
     return Finding(
         kind=FaultKind.NULL_DEREFERENCE,
-        summary=f"{_verb(access, context)} {where}{offset}.",
-        proof=(f"{code_name(context.signal)}, si_addr {address:#x}", *_operand_proof(access, context)),
-        access=_access(access, context),
+        summary=f"{access_text(access, context)} {where}{offset}.",
+        proof=(
+            f"{code_name(context.signal)}, si_addr {address:#x}",
+            *access_proof(access, context),
+        ),
+        access=access_kind(access, context),
         address=address,
         size=access.size if access else None,
     )
@@ -132,13 +73,20 @@ def misaligned_access(image: Image, context: FaultContext) -> Finding | None:
     """An address that is not a multiple of what the instruction demands."""
     if context.signal.number == SIGBUS and context.signal.code == BUS_ADRALN:
         access = faulting_access(image, context) or _only(memory_accesses(image, context))
-        proof = ("SIGBUS with BUS_ADRALN: the processor demanded alignment",)
-        return _misaligned(access, access.address if access else context.signal.address, proof)
+        address = access.address if access else context.signal.address
+        return _misaligned(
+            access, address, ("SIGBUS with BUS_ADRALN: the processor demanded alignment",)
+        )
     instruction = instruction_at(image, context.pc)
     if not _is_general_protection(context) or instruction is None:
         return None
     access = _only(memory_accesses(image, context))
-    if access is None or access.size < 16 or not access.address % 16 or not is_canonical(access.address):
+    if (
+        access is None
+        or access.size < 16
+        or not access.address % 16
+        or not is_canonical(access.address)
+    ):
         return None
     legacy_sse = not instruction.mnemonic.startswith("v") and any(
         operand.kind is OperandKind.REGISTER and (operand.register or "").startswith("xmm")
@@ -186,25 +134,29 @@ def truncated_mapping(image: Image, context: FaultContext) -> Finding | None:
     offset = address - mapping.value.start + mapping.value.file_offset
     what = mapping.value.path or "an unnamed mapping"
     why = (
-        "shared memory could not supply the page: /dev/shm is full, or the object is smaller than its mapping"
+        "shared memory could not supply the page: /dev/shm is full, or the object is smaller "
+        "than its mapping"
         if shared
-        else "the file is shorter than its mapping: it was truncated or replaced after it was mapped"
+        else "the file is shorter than its mapping: it was truncated or replaced "
+        "after it was mapped"
     )
     return Finding(
         kind=FaultKind.TRUNCATED_MAPPING,
-        summary=f"{_verb(access, context)} {address:#x}, {size_text(offset)} into {what}: {why}.",
+        summary=f"{access_text(access, context)} {address:#x}, "
+        f"{size_text(offset)} into {what}: {why}.",
         proof=(
             f"SIGBUS with BUS_ADRERR, si_addr {address:#x}",
             f"mapped from {what} ({mapping.value.start:#x}-{mapping.value.end:#x})",
         ),
-        access=_access(access, context),
+        access=access_kind(access, context),
         address=address,
         size=access.size if access else None,
         message=mapping.value.path,
         advice=(
-            ("df -h /dev/shm   (in a container: docker run --shm-size=8g, or an emptyDir with medium: Memory)",)
+            "df -h /dev/shm   (in a container: docker run --shm-size=8g, "
+            "or an emptyDir with medium: Memory)"
             if shared
-            else (f"stat '{what}'   (who shortens it while it is mapped?)",)
+            else f"stat '{what}'   (who shortens it while it is mapped?)",
         ),
     )
 
@@ -218,16 +170,16 @@ def protected_access(image: Image, context: FaultContext) -> Finding | None:
     if context.signal.code == SEGV_MAPERR or isinstance(mapping, Gap):
         return None
     access = faulting_access(image, context)
-    kind = _access(access, context)
+    kind = access_kind(access, context)
     facts = mapping.value
     writes_data = kind is Access.WRITE and facts.readable and not facts.writable
     return Finding(
         kind=FaultKind.WRITE_TO_READ_ONLY if writes_data else FaultKind.PROTECTED_PAGE,
-        summary=f"{_verb(access, context)} {address:#x}, which is {describe_mapping(facts)}.",
+        summary=f"{access_text(access, context)} {address:#x}, which is {describe_mapping(facts)}.",
         proof=(
             f"{code_name(context.signal)}, si_addr {address:#x}",
-            _rights(facts),
-            *_operand_proof(access, context),
+            rights_text(facts),
+            *access_proof(access, context),
         ),
         access=kind,
         address=address,
@@ -250,9 +202,12 @@ def wild_pointer(image: Image, context: FaultContext) -> Finding | None:
         where = f"where nothing is mapped{_nearest(image, address)}"
     return Finding(
         kind=FaultKind.WILD_POINTER,
-        summary=f"{_verb(access, context)} {address:#x}, {where}.",
-        proof=(f"{code_name(context.signal)}, si_addr {address:#x}", *_operand_proof(access, context)),
-        access=_access(access, context),
+        summary=f"{access_text(access, context)} {address:#x}, {where}.",
+        proof=(
+            f"{code_name(context.signal)}, si_addr {address:#x}",
+            *access_proof(access, context),
+        ),
+        access=access_kind(access, context),
         address=address,
         size=access.size if access else None,
     )
@@ -261,11 +216,16 @@ def wild_pointer(image: Image, context: FaultContext) -> Finding | None:
 def resent_without_trace(image: Image, context: FaultContext) -> Finding | None:
     """A fault signal that the program sent to itself, at an instruction that would fault by itself.
 
-    A handler without SA_NODEFER that raises and returns leaves no signal frame in reach (it ran on an
-    alternate stack); the operand at the program counter still shows the address that cannot be used.
+    A handler without SA_NODEFER that raises and returns leaves no signal frame in reach (it ran on
+    an alternate stack); the operand at the program counter still shows the address that cannot be
+    used.
     """
     sent_by_self = context.signal.sender_pid in {image.process.pid, context.thread.tid}
-    if context.signal.number not in {SIGSEGV, SIGBUS} or context.signal.from_kernel or not sent_by_self:
+    if (
+        context.signal.number not in {SIGSEGV, SIGBUS}
+        or context.signal.from_kernel
+        or not sent_by_self
+    ):
         return None
     for access in memory_accesses(image, context):
         if not is_canonical(access.address):
@@ -278,7 +238,7 @@ def resent_without_trace(image: Image, context: FaultContext) -> Finding | None:
             kind = FaultKind.PROTECTED_PAGE
         return Finding(
             kind=kind,
-            summary=f"{_verb(access, context)} address {access.address:#x}; "
+            summary=f"{access_text(access, context)} address {access.address:#x}; "
             "a handler then sent the signal again.",
             proof=(
                 f"the program sent the signal to itself (si_code {context.signal.code})",
@@ -290,33 +250,6 @@ def resent_without_trace(image: Image, context: FaultContext) -> Finding | None:
             size=access.size,
         )
     return None
-
-
-def is_canonical(address: Address) -> bool:
-    """Bits 63 to 47 are equal (Intel SDM 1, 3.3.7.1); user addresses of 57-bit paging count as wild."""
-    return address < 1 << 47 or address >= (1 << 64) - (1 << 47)
-
-
-def describe_mapping(mapping: Mapping) -> str:
-    """A mapping in a few words: what it is, and what may be done with it."""
-    rights = {
-        (False, False): "neither readable nor writable",
-        (True, False): "read-only",
-        (True, True): "writable",
-        (False, True): "write-only",
-    }[mapping.readable, mapping.writable]
-    of = f" memory of {mapping.path}" if mapping.path else " memory without a file (heap, stack or mmap)"
-    return rights + (" executable" if mapping.executable else "") + of
-
-
-def size_text(size: int) -> str:
-    """A number of bytes as a person says it: 8.0 MiB."""
-    value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
-            break
-        value /= 1024
-    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def _non_canonical(address: Address, access: MemoryAccess | None) -> Finding:
@@ -373,40 +306,6 @@ def _jump_target(image: Image, context: FaultContext) -> Address | None:
     return read_pointer(image, accesses[0].address) if accesses else None
 
 
-def _return_address(image: Image, context: FaultContext) -> Address | None:
-    word = read_pointer(image, context.sp)
-    if word is None:
-        return None
-    mapping = image.mapping_at(word)
-    return word if isinstance(mapping, Known) and mapping.value.executable else None
-
-
-def _stack_above(image: Image, sp: Address) -> Mapping | None:
-    """The stack that `sp` ran out of: the mapping that holds it, or the first one above it.
-
-    One huge local takes the stack pointer far below; nothing else is mapped for a long way below the
-    main thread's stack, which AT_RANDOM points into (getauxval(3)).
-    """
-    for mapping in image.mappings:
-        if mapping.end > sp and mapping.readable and mapping.writable and mapping.path is None:
-            is_main = mapping.start <= image.process.auxv.get(AT_RANDOM, 0) < mapping.end
-            return mapping if is_main or mapping.start - sp < _STACK_REACH else None
-    return None
-
-
-def _overflow_summary(stack: Mapping, address: Address) -> str:
-    below = stack.start - address
-    if below > 64 << 10:
-        return (
-            f"A function asked for more locals than the stack has left: the address {address:#x} lies "
-            f"{size_text(below)} below the stack's end."
-        )
-    return (
-        f"The thread's stack of {size_text(stack.end - stack.start)} was used up: the address "
-        f"{address:#x} lies below its end {stack.start:#x}."
-    )
-
-
 def _nearest(image: Image, address: Address) -> str:
     """How far the next mapping is: an address just past one is an index that went too far."""
     before = [m for m in image.mappings if m.end <= address]
@@ -420,42 +319,6 @@ def _nearest(image: Image, address: Address) -> str:
 
 def _only(accesses: tuple[MemoryAccess, ...]) -> MemoryAccess | None:
     return accesses[0] if accesses else None
-
-
-def _access(access: MemoryAccess | None, context: FaultContext) -> Access | None:
-    if access is not None:
-        return access.access
-    if context.is_page_fault and context.frame is not None:
-        return Access.WRITE if context.frame.error_code & 2 else Access.READ
-    return None
-
-
-def _operand_proof(access: MemoryAccess | None, context: FaultContext) -> tuple[str, ...]:
-    proof = []
-    if access is not None:
-        proof.append(f"operand {access.operand} = {access.address:#x}, {access.size} bytes")
-    if context.is_page_fault and context.frame is not None:
-        proof.append(f"page-fault error code {context.frame.error_code:#x} in the signal frame")
-    return tuple(proof)
-
-
-def _rights(mapping: Mapping) -> str:
-    flags = "".join(
-        letter if on else "-"
-        for letter, on in (("r", mapping.readable), ("w", mapping.writable), ("x", mapping.executable))
-    )
-    return f"mapping {mapping.start:#x}-{mapping.end:#x} {flags} {mapping.path or '(no file)'}"
-
-
-def _verb(access: MemoryAccess | None, context: FaultContext) -> str:
-    kind = _access(access, context)
-    size = f"{access.size} bytes " if access else ""
-    return {
-        Access.READ: f"The program read {size}from",
-        Access.WRITE: f"The program wrote {size}to",
-        Access.EXECUTE: "Control went to",
-        None: "The program accessed",
-    }[kind]
 
 
 def _words(access: MemoryAccess | None) -> str:

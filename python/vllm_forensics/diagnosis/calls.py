@@ -1,13 +1,13 @@
-"""The calls that led to the fault: which belong to it, who is the culprit, who sent the signal again."""
+"""The calls that led to the fault: which belong to it, the culprit, who sent the signal again."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from vllm_forensics.diagnosis.bad_address import NULL_PAGE
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.diagnosis.wording import NULL_PAGE
 from vllm_forensics.model.answer import Known
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
@@ -47,7 +47,7 @@ def culprit_of(frames: tuple[Frame, ...], finding: Finding) -> Frame | None:
     """
     own = [frame for frame in frames if is_own(frame)]
     if finding.access is Access.EXECUTE:
-        # The address that was jumped to is no code of anybody's, even where it lies in a module's data.
+        # The address that was jumped to is nobody's code, even where it lies in a module's data.
         own = [frame for frame in own if frame.pc != finding.address]
     if finding.kind is FaultKind.NULL_DEREFERENCE:
         blamed = next((frame for frame in own if not has_null_this(frame)), None)

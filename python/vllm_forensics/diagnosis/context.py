@@ -13,6 +13,8 @@ from vllm_forensics.model.process import Address, Signal, SignalFrame, Thread
 FAULT_SIGNALS: Final = {4, 5, 7, 8, 11}
 """Signals that the processor causes: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV."""
 SIGABRT: Final = 6
+SIGBUS: Final = 7
+SIGSEGV: Final = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class FaultContext:
     thread: Thread
     signal: Signal
     delivered: Signal
-    """What the kernel recorded for the dump; differs from `signal` where a handler sent it again."""
+    """What the kernel recorded for the dump; not `signal` where a handler sent it again."""
     registers: MappingOf[str, int]
     pc: Address
     sp: Address

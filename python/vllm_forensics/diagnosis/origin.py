@@ -1,9 +1,9 @@
 """Where a bad pointer came from: the faulting register followed backwards through the machine code.
 
-The walk goes from the faulting instruction towards the start of its function, through moves and stack
-slots, and at the start into the caller. It ends at a call that returned the value, a load from memory,
-or a constant. A step is `proved` only where no jump leads into or out of the stretch between the two
-instructions; otherwise another path could have set the value, and it is `likely`.
+The walk goes from the faulting instruction towards the start of its function, through moves and
+stack slots, and at the start into the caller. It ends at a call that returned the value, a load
+from memory, or a constant. A step is `proved` only where no jump leads into or out of the stretch
+between the two instructions; otherwise another path could have set the value, and it is `likely`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,27 @@ from vllm_forensics.model.stack import Frame, FrameKind, Instruction, Operand, O
 _ARGUMENTS: Final = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")
 """Integer arguments in order (System V ABI for x86-64, 3.2.3)."""
 _CALLER_SAVED: Final = {*_ARGUMENTS, "rax", "r10", "r11"}
-_ARITHMETIC: Final = ("lea", "add", "sub", "imul", "and", "or", "xor", "shl", "sal", "sar", "shr", "not", "neg")
+_ARITHMETIC: Final = (
+    "lea",
+    "add",
+    "sub",
+    "imul",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "sal",
+    "sar",
+    "shr",
+    "not",
+    "neg",
+)
 _MAX_LEVELS: Final = 4
 _MAX_STEPS: Final = 2000
 _COPIES: Final = re.compile(r"_*(wmem|mem)(p?cpy|move)(_|$)|_*(st[pr]n?cpy|strcat)(_|$)")
-_READS_FIRST: Final = re.compile(r"_*(wcs|str|mem|rawmem)(n?len|chr|rchr|n?cmp|set|str|spn|cspn)(_|$)")
+_READS_FIRST: Final = re.compile(
+    r"_*(wcs|str|mem|rawmem)(n?len|chr|rchr|n?cmp|set|str|spn|cspn)(_|$)"
+)
 _KINDS: Final = {
     FaultKind.NULL_DEREFERENCE,
     FaultKind.WILD_POINTER,
@@ -67,7 +83,8 @@ class _Stop:
 
 def origin_of(image: Image, context: FaultContext, finding: Finding) -> tuple[Origin, ...]:
     """The steps back from the bad address, the nearest first; empty where none can be shown."""
-    if finding.kind not in _KINDS or "rip" not in context.registers and "rax" not in context.registers:
+    is_x86 = "rip" in context.registers or "rax" in context.registers
+    if finding.kind not in _KINDS or not is_x86:
         return ()
     calls = [frame for frame in fault_frames(image, context) if frame.kind is FrameKind.NATIVE]
     if not calls:
@@ -87,7 +104,7 @@ def _walk_out(image: Image, context: FaultContext, calls: list[Frame]) -> Iterat
     library = _argument_of_library_call(calls[0], access)
     if library is not None and len(calls) > 1:
         place, value, start = _Place(register=library), None, 1
-        if access.address < 1 << 16 and not access.address:
+        if access.address == 0:
             value = 0
     for level, frame in enumerate(calls[start : start + _MAX_LEVELS]):
         code = _code_before(image, frame, is_return_address=level + start > 0)
@@ -149,25 +166,27 @@ def _walk_back(
 
 
 def _step(step: Instruction, place: _Place) -> _Place | str | None:
-    """One instruction back: where the value was before, a word for where it began, or None: lost."""
+    """One instruction back: where the value was, a word for where it began, or None: lost."""
     if place.slot is not None:
         return _step_slot(step, place)
-    register = place.register
     if step.is_call:
-        if register == "rax":
-            return "call"
-        return None if register in _CALLER_SAVED else place
-    if register not in {_whole(name) for name in step.written}:
+        return _step_call(place)
+    if place.register not in {_whole(name) for name in step.written}:
         return place
-    operands = step.operands
-    if step.mnemonic == "xor" and len(operands) == 2 and operands[0].register == operands[1].register:
-        return "constant"
-    if not step.mnemonic.startswith("mov") or len(operands) != 2:
-        # rep movs and friends move their pointers on: the same pointer, some steps before.
-        if step.mnemonic.startswith(("rep", "add", "sub", "inc", "dec")) and not _mixes(operands):
-            return place
-        return "computed" if step.mnemonic.startswith(_ARITHMETIC) else None
-    source: Operand = operands[1]
+    if step.mnemonic.startswith("mov") and len(step.operands) == 2:
+        return _moved_from(step.operands[1])
+    return _step_arithmetic(step, place)
+
+
+def _step_call(place: _Place) -> _Place | str | None:
+    """A call returns its value in rax and destroys the other registers that the callee may use."""
+    if place.register == "rax":
+        return "call"
+    return None if place.register in _CALLER_SAVED else place
+
+
+def _moved_from(source: Operand) -> _Place | str:
+    """Where a move into a register took the value from."""
     if source.kind is OperandKind.REGISTER and source.register:
         return _Place(register=_whole(source.register))
     if source.kind is OperandKind.IMMEDIATE:
@@ -175,6 +194,18 @@ def _step(step: Instruction, place: _Place) -> _Place | str | None:
     if source.base in {"rbp", "rsp"} and source.index is None:
         return _Place(slot=operand_text(source))
     return "load"
+
+
+def _step_arithmetic(step: Instruction, place: _Place) -> _Place | str | None:
+    """An instruction that wrote the register otherwise than by a move."""
+    operands = step.operands
+    clears = len(operands) == 2 and operands[0].register == operands[1].register
+    if step.mnemonic == "xor" and clears:
+        return "constant"
+    # rep movs and friends move their pointers on: the same pointer, some steps before.
+    if step.mnemonic.startswith(("rep", "add", "sub", "inc", "dec")) and not _mixes(operands):
+        return place
+    return "computed" if step.mnemonic.startswith(_ARITHMETIC) else None
 
 
 def _step_slot(step: Instruction, place: _Place) -> _Place | str | None:
@@ -245,9 +276,7 @@ def _loaded_from(
     return None if address is None else (address, read_pointer(image, address))
 
 
-def _code_before(
-    image: Image, frame: Frame, *, is_return_address: bool
-) -> tuple[Instruction, ...]:
+def _code_before(image: Image, frame: Frame, *, is_return_address: bool) -> tuple[Instruction, ...]:
     """The function's instructions before the frame's own one (for a caller: before its call)."""
     at = frame.pc - 1 if is_return_address else frame.pc
     answer = image.instructions(frame.pc)
@@ -257,7 +286,10 @@ def _code_before(
 
 
 def _argument_of_library_call(frame: Frame, access: MemoryAccess) -> str | None:
-    """memcpy and its kin are assembly full of jumps: their arguments are known without reading it."""
+    """The argument that `memcpy` and its kin used.
+
+    They are assembly full of jumps: their arguments are known without reading it.
+    """
     name = frame.function or ""
     if _COPIES.match(name):
         return "rdi" if access.access is Access.WRITE else "rsi"

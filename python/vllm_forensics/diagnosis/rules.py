@@ -15,18 +15,16 @@ from vllm_forensics.diagnosis.aborts import (
     stack_smashing,
 )
 from vllm_forensics.diagnosis.bad_address import (
-    bad_fetch,
     misaligned_access,
     non_canonical_address,
-    null_call,
     null_dereference,
     protected_access,
     resent_without_trace,
-    stack_overflow,
     truncated_mapping,
     wild_pointer,
 )
 from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.diagnosis.control_flow import bad_fetch, null_call, stack_overflow
 from vllm_forensics.diagnosis.exceptions import uncaught_exception
 from vllm_forensics.diagnosis.outside import external_signal, unknown
 from vllm_forensics.diagnosis.processor import illegal_instruction, integer_divide, trap_instruction

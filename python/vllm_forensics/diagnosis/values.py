@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from vllm_forensics.diagnosis.access import PARTS
-from vllm_forensics.diagnosis.bad_address import NULL_PAGE, is_canonical
+from vllm_forensics.diagnosis.wording import NULL_PAGE, is_canonical
 from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Mapping
 from vllm_forensics.model.stack import Instruction, OperandKind
 
 
@@ -20,14 +21,7 @@ def describe_value(image: Image, value: int) -> str:
     mapping = image.mapping_at(value)
     if isinstance(mapping, Gap):
         return "not mapped" + _as_text(value)
-    module = image.module_at(value)
-    if isinstance(module, Known):
-        return f"{module.value.name}+{value - module.value.bias:#x}"
-    if any(mapping.value.start <= thread.sp < mapping.value.end for thread in image.threads):
-        return "stack"
-    if mapping.value.path:
-        return mapping.value.path
-    return "heap or mmap" if mapping.value.writable else "protected memory"
+    return _describe_place(image, value, mapping.value)
 
 
 def notable_registers(
@@ -40,13 +34,27 @@ def notable_registers(
         if operand.kind is OperandKind.REGISTER:
             used = (operand.register, None)
         names.extend(PARTS[name][0] if name in PARTS else name for name in used if name)
-    if instruction is not None and (instruction.is_call or instruction.mnemonic in {"push", "pop", "ret"}):
+    if instruction is not None and (
+        instruction.is_call or instruction.mnemonic in {"push", "pop", "ret"}
+    ):
         names.append("rsp")
     return tuple(
         f"{name} {registers[name]:#x} {describe_value(image, registers[name])}"
         for name in dict.fromkeys(names)
         if name in registers
     )
+
+
+def _describe_place(image: Image, value: int, mapping: Mapping) -> str:
+    """What lies at a mapped address: a module, a stack, a file, or memory without a file."""
+    module = image.module_at(value)
+    if isinstance(module, Known):
+        return f"{module.value.name}+{value - module.value.bias:#x}"
+    if any(mapping.start <= thread.sp < mapping.end for thread in image.threads):
+        return "stack"
+    if mapping.path:
+        return mapping.path
+    return "heap or mmap" if mapping.writable else "protected memory"
 
 
 def _as_text(value: int) -> str:

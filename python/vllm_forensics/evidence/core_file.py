@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from vllm_forensics.errors import EvidenceError
+from vllm_forensics.evidence.core_notes import MappedFile, Notes
+from vllm_forensics.evidence.core_regions import Regions, split_deleted
 from vllm_forensics.evidence.demangle import demangle
 from vllm_forensics.evidence.elf import (
     ET_CORE,
-    PF_R,
-    PF_W,
-    PF_X,
     PT_LOAD,
     PT_NOTE,
     Bytes,
-    Note,
-    Segment,
     build_id_of,
     parse_header,
     parse_notes,
     parse_segments,
-    text_at,
 )
 from vllm_forensics.evidence.instructions import decode, decode_function
 from vllm_forensics.evidence.modules import ModuleFile
-from vllm_forensics.evidence.signal_frame import find_signal_frames, parse_siginfo
+from vllm_forensics.evidence.signal_frame import find_signal_frames
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import (
     Address,
@@ -52,33 +46,14 @@ from vllm_forensics.model.stack import (
     Variable,
 )
 
-NT_PRSTATUS: Final = 1
-NT_PRPSINFO: Final = 3
-NT_AUXV: Final = 6
-NT_FILE: Final = 0x46494C45
-NT_SIGINFO: Final = 0x53494749
 AT_PHDR: Final = 3
-AT_PAGESZ: Final = 6
-AT_EXECFN: Final = 31
 
 _MAX_NOTES_BYTES: Final = 256 << 20
 _MAX_STACK: Final = 1 << 20
 _MAX_SEARCH: Final = 256 << 20
 _CHUNK: Final = 1 << 20
 _AROUND: Final = 512
-_MAX_FILES: Final = 1 << 18
-_PRSTATUS_TID = struct.Struct("<i")
 
-# user_regs_struct, in the order of the kernel's ELF_GREGSET_T; at offset 112 of elf_prstatus.
-_REGISTERS: Final = {
-    Architecture.X86_64: (
-        "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx",
-        "rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base",
-        "ds", "es", "fs", "gs",
-    ),
-    Architecture.AARCH64: (*(f"x{number}" for number in range(31)), "sp", "pc", "pstate"),
-}  # fmt: skip
-_PC_SP: Final = {Architecture.X86_64: ("rip", "rsp"), Architecture.AARCH64: ("pc", "sp")}
 _MACHINES: Final = {62: Architecture.X86_64, 183: Architecture.AARCH64}
 
 
@@ -87,23 +62,6 @@ class ModuleSource(Protocol):
 
     def __call__(self, module: Module) -> Answer[ModuleFile]:
         """The file at the module's path, if it is the one that was mapped (same build-id)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MappedFile:
-    start: Address
-    end: Address
-    offset: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Region:
-    """A PT_LOAD with what NT_FILE says of it."""
-
-    mapping: Mapping
-    offset: int
-    file_size: int
 
 
 class CoreImage:
@@ -118,6 +76,7 @@ class CoreImage:
 
         Raises:
             EvidenceError: not a core, or too damaged to hold a single thread.
+
         """
         header = parse_header(data)
         if header.type != ET_CORE:
@@ -139,8 +98,7 @@ class CoreImage:
         self.truncated_at, self.expected_size = self._measure(header.phoff, header.phnum)
         notes = self._read_notes()
         self._process, self._signal, self._threads = notes.process, notes.signal, notes.threads
-        self._regions = _join(self._segments, notes.files)
-        self._starts = [region.mapping.start for region in self._regions]
+        self._regions = Regions(self._segments, notes.files)
         self._modules = tuple(self._find_modules(notes.files))
         self._module_starts = [module.start for module in self._modules]
         self._process = self._with_program(notes.process)
@@ -192,7 +150,9 @@ class CoreImage:
 
     def unwind(self, thread: Thread) -> Answer[Stack]:
         """See `Image.unwind`; the notes know the innermost frame only."""
-        return Known(value=Stack(tid=thread.tid, frames=(self.frame_at(0, thread.pc),), truncated=True))
+        return Known(
+            value=Stack(tid=thread.tid, frames=(self.frame_at(0, thread.pc),), truncated=True)
+        )
 
     def frame_at(self, index: int, pc: Address) -> Frame:
         """A frame by its program counter: module, offset and symbol, without lines or variables."""
@@ -254,7 +214,7 @@ class CoreImage:
 
     def mapping_at(self, address: Address) -> Answer[Mapping]:
         """See `Image.mapping_at`."""
-        region = self._region_at(address)
+        region = self._regions.at(address)
         if region is None:
             return Gap(what=f"nothing is mapped at {address:#x}")
         return Known(value=region.mapping)
@@ -320,22 +280,22 @@ class CoreImage:
         expected = max([phoff + 56 * phnum, *ends])
         return (len(self._data) if expected > len(self._data) else None), expected
 
-    def _read_notes(self) -> _Notes:
-        notes = _Notes(self._architecture)
+    def _read_notes(self) -> Notes:
+        notes = Notes(self._architecture)
         for segment in self._segments:
             if segment.type == PT_NOTE:
                 size = min(segment.file_size, _MAX_NOTES_BYTES)
                 notes.add_all(parse_notes(self._data[segment.offset : segment.offset + size]))
         if not notes.threads:
-            size = f" (it is cut off after {self.truncated_at} bytes)" if self.is_truncated else ""
+            cut = f" (it is cut off after {self.truncated_at} bytes)" if self.is_truncated else ""
             raise EvidenceError(
-                f"a core without a single thread's registers{size}",
+                f"a core without a single thread's registers{cut}",
                 remedy="look for another copy; this one ends before the notes",
             )
         return notes
 
     def _with_program(self, process: Process) -> Process:
-        """The executable is the module that holds AT_PHDR: psargs is cut at 80 bytes, paths are not."""
+        """The executable is the module that holds AT_PHDR; psargs is cut at 80 bytes, it is not."""
         module = self.module_at(process.auxv.get(AT_PHDR, 0))
         if isinstance(module, Gap):
             return process
@@ -348,14 +308,8 @@ class CoreImage:
             auxv=process.auxv,
         )
 
-    def _region_at(self, address: Address) -> _Region | None:
-        at = bisect_right(self._starts, address) - 1
-        if at >= 0 and address < self._regions[at].mapping.end:
-            return self._regions[at]
-        return None
-
     def _read_within_region(self, address: Address, size: int) -> bytes | Gap:
-        region = self._region_at(address)
+        region = self._regions.at(address)
         if region is None:
             return Gap(what=f"nothing is mapped at {address:#x}")
         start = address - region.mapping.start
@@ -386,7 +340,7 @@ class CoreImage:
         chunk = bytes(file.value.data[offset : offset + size])
         return chunk or missing
 
-    def _find_modules(self, files: tuple[_MappedFile, ...]) -> Iterator[Module]:
+    def _find_modules(self, files: tuple[MappedFile, ...]) -> Iterator[Module]:
         """One module a file whose first page is an ELF header; its other mappings follow it."""
         ordered = sorted(files, key=lambda file: file.start)
         at = 0
@@ -403,19 +357,22 @@ class CoreImage:
             if module is not None:
                 yield module
 
-    def _parse_mapped_module(self, first: _MappedFile, end: Address) -> Module | None:
-        path, deleted = _split_deleted(first.path)
-        region = self._region_at(first.start)
+    def _parse_mapped_module(self, first: MappedFile, end: Address) -> Module | None:
+        path, deleted = split_deleted(first.path)
+        region = self._regions.at(first.start)
         held = min(first.end - first.start, region.file_size if region else 0, 1 << 16)
         page = self._read_within_region(first.start, held) if held else b""
         if isinstance(page, Gap) or not page.startswith(b"\x7fELF"):
-            if not any(
-                item.mapping.executable for item in self._regions_between(first.start, end)
-            ):
+            if not any(item.mapping.executable for item in self._regions.between(first.start, end)):
                 return None
             # coredump_filter left the ELF header out: a module, but its identity is not known.
             return Module(
-                path=path, start=first.start, end=end, bias=first.start, build_id=None, deleted=deleted
+                path=path,
+                start=first.start,
+                end=end,
+                bias=first.start,
+                build_id=None,
+                deleted=deleted,
             )
         view = memoryview(page)
         try:
@@ -432,144 +389,6 @@ class CoreImage:
             path=path, start=first.start, end=end, bias=first.start - base,
             build_id=build_id, deleted=deleted,
         )  # fmt: skip
-
-    def _regions_between(self, start: Address, end: Address) -> list[_Region]:
-        low = max(0, bisect_right(self._starts, start) - 1)
-        return self._regions[low : bisect_right(self._starts, end - 1)]
-
-
-class _Notes:
-    """The notes of a core, gathered one by one."""
-
-    def __init__(self, architecture: Architecture) -> None:
-        self._architecture = architecture
-        self._auxv: dict[int, int] = {}
-        self._psinfo: tuple[int, str, str] | None = None
-        self.signal: Answer[Signal] = Gap(what="the core holds no signal information")
-        self.threads: tuple[Thread, ...] = ()
-        self.files: tuple[_MappedFile, ...] = ()
-
-    @property
-    def process(self) -> Process:
-        """Who crashed, without the executable's path."""
-        first = self.threads[0].tid
-        pid, _, command = self._psinfo or (first, "", "")
-        return Process(
-            pid=pid,
-            architecture=self._architecture,
-            program=None,
-            command=command,
-            page_size=self._auxv.get(AT_PAGESZ, 4096),
-            auxv=dict(self._auxv),
-        )
-
-    def add_all(self, notes: Iterator[Note]) -> None:
-        """Take in one note segment; a note that is too short is passed over."""
-        readers = {
-            NT_PRSTATUS: self._add_thread,
-            NT_PRPSINFO: self._add_psinfo,
-            NT_SIGINFO: self._add_signal,
-            NT_AUXV: self._add_auxv,
-            NT_FILE: self._add_files,
-        }
-        for note in notes:
-            reader = readers.get(note.type)
-            if reader is not None and note.owner == b"CORE":
-                try:
-                    reader(note.data)
-                except struct.error:
-                    continue
-
-    def _add_thread(self, data: Bytes) -> None:
-        names = _REGISTERS[self._architecture]
-        values = struct.unpack_from(f"<{len(names)}Q", data, 112)
-        registers = dict(zip(names, values, strict=True))
-        pc, sp = _PC_SP[self._architecture]
-        first = not self.threads
-        (tid,) = _PRSTATUS_TID.unpack_from(data, 32)
-        self.threads += (
-            Thread(
-                tid=tid,
-                crashed=first,
-                registers=registers,
-                pc=registers[pc],
-                sp=registers[sp],
-                name=self._psinfo[1] if self._psinfo and tid == self._psinfo[0] else None,
-            ),
-        )
-        (cursig,) = struct.unpack_from("<h", data, 12)
-        if first and cursig and isinstance(self.signal, Gap):
-            self.signal = Known(value=Signal(number=cursig, code=0))
-
-    def _add_psinfo(self, data: Bytes) -> None:
-        (pid,) = struct.unpack_from("<i", data, 24)
-        self._psinfo = (pid, text_at(data, 40, 16), text_at(data, 56, 80).rstrip())
-
-    def _add_signal(self, data: Bytes) -> None:
-        if isinstance(self.signal, Known) and self.signal.value.code:
-            return
-        self.signal = Known(value=parse_siginfo(data))
-
-    def _add_auxv(self, data: Bytes) -> None:
-        usable = data[: len(data) // 16 * 16]
-        self._auxv = dict(struct.iter_unpack("<QQ", usable))
-
-    def _add_files(self, data: Bytes) -> None:
-        count, page_size = struct.unpack_from("<QQ", data)
-        count = min(count, _MAX_FILES, max(0, (len(data) - 16) // 24))
-        table = data[16 : 16 + 24 * count]
-        paths = bytes(data[16 + 24 * count :]).split(b"\0")
-        self.files = tuple(
-            _MappedFile(
-                start=start,
-                end=end,
-                offset=offset * page_size,
-                path=path.decode("utf-8", "surrogateescape"),
-            )
-            for (start, end, offset), path in zip(struct.iter_unpack("<QQQ", table), paths, strict=False)
-            if start < end
-        )
-
-
-def _join(segments: tuple[Segment, ...], files: tuple[_MappedFile, ...]) -> list[_Region]:
-    """Pair each PT_LOAD with the file that NT_FILE says was mapped there.
-
-    The kernel splits one mapping into two segments where it dumps only the first page; both lie
-    inside one NT_FILE entry.
-    """
-    ordered = sorted(files, key=lambda file: file.start)
-    starts = [file.start for file in ordered]
-    regions = []
-    for segment in segments:
-        if segment.type != PT_LOAD or not segment.memory_size:
-            continue
-        at = bisect_right(starts, segment.address) - 1
-        file = ordered[at] if at >= 0 and segment.address < ordered[at].end else None
-        path, deleted = _split_deleted(file.path) if file else (None, False)
-        regions.append(
-            _Region(
-                mapping=Mapping(
-                    start=segment.address,
-                    end=segment.address + segment.memory_size,
-                    readable=bool(segment.flags & PF_R),
-                    writable=bool(segment.flags & PF_W),
-                    executable=bool(segment.flags & PF_X),
-                    path=path,
-                    file_offset=file.offset + segment.address - file.start if file else 0,
-                    deleted=deleted,
-                ),
-                offset=segment.offset,
-                file_size=min(segment.file_size, segment.memory_size),
-            )
-        )
-    regions.sort(key=lambda region: region.mapping.start)
-    return regions
-
-
-def _split_deleted(path: str) -> tuple[str, bool]:
-    """NT_FILE marks a file that was removed while mapped: "/usr/lib/x.so (deleted)"."""
-    suffix = " (deleted)"
-    return (path[: -len(suffix)], True) if path.endswith(suffix) else (path, False)
 
 
 def _moved(symbol: Symbol, bias: int) -> Symbol:

@@ -1,4 +1,4 @@
-"""Mapped ELF files as they lie on this machine: identity, symbols, function starts. Headers first."""
+"""Mapped ELF files as they lie on this machine: identity, symbols, function starts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _SymbolTable:
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """One ELF file's contents, parsed as far as it is asked. Addresses are the file's own (unbiased)."""
+    """One ELF file's contents, parsed as far as asked. Addresses are the file's own (unbiased)."""
 
     data: Bytes
     header: Header
@@ -136,7 +136,7 @@ class ModuleFile:
         """Bytes at an (unbiased) address, as far as the file backs them."""
         for segment in self.segments:
             start = address - segment.address
-            if segment.type == PT_LOAD and 0 <= start and start + size <= segment.file_size:
+            if segment.type == PT_LOAD and start >= 0 and start + size <= segment.file_size:
                 offset = segment.offset + start
                 chunk = bytes(self.data[offset : offset + size])
                 return chunk if len(chunk) == size else None
@@ -190,6 +190,7 @@ def parse_module(data: Bytes) -> ModuleFile:
 
     Raises:
         EvidenceError: not an ELF file that is read here.
+
     """
     header = parse_header(data)
     segments = parse_segments(data, header)
@@ -201,8 +202,8 @@ def parse_module(data: Bytes) -> ModuleFile:
 
 
 def _offsets_of(raw: bytes, wanted: bytes) -> set[int]:
-    """Where a string table holds `wanted`, at the end of longer strings too (linkers share tails)."""
-    offsets = set()
+    """Where a string table holds `wanted`, also as the tail of another (linkers share tails)."""
+    offsets: set[int] = set()
     at = raw.find(wanted)
     while at >= 0 and len(offsets) < _MAX_TAILS:
         offsets.add(at)

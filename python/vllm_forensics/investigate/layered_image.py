@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
@@ -19,14 +18,13 @@ from vllm_forensics.evidence.gdb_mi import (
     parse_frames,
     parse_line,
     parse_records,
-    parse_thread_ids,
     parse_variables,
 )
+from vllm_forensics.investigate.gdb_loading import GdbLoader
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Answer, Gap, Known, Tier
 from vllm_forensics.model.process import (
     Address,
-    Architecture,
     Mapping,
     Module,
     Process,
@@ -41,34 +39,7 @@ from vllm_forensics.model.stack import Frame, FrameKind, Instruction, SourceLine
 MAX_FRAMES: Final = 64
 OTHER_THREADS_FRAMES: Final = 24
 _FRAMES_WITH_VARIABLES: Final = 8
-_SCAN_WORDS: Final = 32 << 10
-_SCAN_OTHER_WORDS: Final = 1 << 10
-_MAX_UNWOUND_THREADS: Final = 256
 _EXPRESSION: Final = re.compile(r"[A-Za-z_][\w.\->:\[\]*&() ]{0,200}")
-_UNWINDER: Final = """
-import gdb
-from gdb.unwinder import Unwinder, register_unwinder
-class Id:
-    def __init__(self, sp, pc):
-        self.sp, self.pc = sp, pc
-class AfterBadCall(Unwinder):
-    '''A call to an address without code: the return address is still the top word of the stack.'''
-    def __init__(self):
-        super().__init__('forensics-bad-call')
-    def __call__(self, pending):
-        pc = pending.read_register('rip')
-        if int(pc) & 0xffffffffffffffff != {pc}:
-            return None
-        sp = pending.read_register('rsp')
-        word = sp.cast(gdb.lookup_type('long').pointer()).dereference()
-        info = pending.create_unwind_info(Id(sp, pc))
-        info.add_saved_register('rip', word.cast(pc.type))
-        info.add_saved_register('rsp', sp + 8)
-        for name in ('rbp', 'rbx', 'r12', 'r13', 'r14', 'r15'):
-            info.add_saved_register(name, pending.read_register(name))
-        return info
-register_unwinder(None, AfterBadCall(), True)
-"""
 
 
 class LayeredImage:
@@ -88,17 +59,12 @@ class LayeredImage:
     ) -> None:
         """`core` is the file's path; `start_gdb` None means: notes only."""
         self._notes = notes
-        self._store = store
-        self._core = core
+        self._loader = GdbLoader(notes, store, core)
         self._start_gdb = start_gdb
         self._gdb: GdbSession | None = None
         self._gap: Gap | None = None if start_gdb else Gap(what="gdb was not asked", tier=Tier.GDB)
         self._threads: dict[int, str] = {}
         self._stacks: dict[int, Answer[Stack]] = {}
-        self._code_ranges = sorted(
-            (mapping.start, mapping.end) for mapping in notes.mappings if mapping.executable
-        )
-        self.loaded: set[str] = set()
 
     def __enter__(self) -> Self:
         """Nothing is started yet."""
@@ -242,7 +208,7 @@ class LayeredImage:
             return self._notes.unwind(thread)
         raw = parse_frames(result)
         if not raw:
-            # An error in the middle loses the whole list (a truncated core): ask for the first alone.
+            # An error in the middle (a truncated core) loses the whole list: ask for the first.
             result = self._command(f"-stack-list-frames --thread {number} 0 0")
             raw = () if isinstance(result, Gap) else parse_frames(result)
         if not raw:
@@ -265,7 +231,7 @@ class LayeredImage:
             kind = FrameKind.INLINED
         module = self.module_at(found.pc)
         known = module.value if isinstance(module, Known) else None
-        trusted = known is None or known.path in self.loaded
+        trusted = known is None or known.path in self._loader.loaded
         return Frame(
             index=found.level,
             pc=found.pc,
@@ -280,7 +246,7 @@ class LayeredImage:
         )
 
     def _with_variables(self, frames: list[Frame], thread: str) -> list[Frame]:
-        """Add arguments and locals to the innermost own calls; a runtime's tell a person nothing."""
+        """Add arguments and locals to the innermost own calls; a runtime's tell nobody anything."""
         left = _FRAMES_WITH_VARIABLES
         filled = []
         for frame in frames:
@@ -289,7 +255,7 @@ class LayeredImage:
                 where = f"--thread {thread} --frame {frame.index}"
                 result = self._command(f"-stack-list-variables {where} --all-values")
                 if isinstance(result, MiResult) and result.ok:
-                    frame = replace(frame, variables=parse_variables(result))  # noqa: PLW2901
+                    frame = replace(frame, variables=parse_variables(result))
             filled.append(frame)
         return filled
 
@@ -308,83 +274,9 @@ class LayeredImage:
         session = self._start_gdb()
         try:
             self._gdb = session.__enter__()
-            self._load(self._gdb)
+            self._threads = self._loader.load(self._gdb)
         except ToolError as error:
             self._fail(error)
-
-    def _load(self, session: GdbSession) -> None:
-        program = next((m for m in self.modules if m.path == self.process.program), None)
-        wanted = self._modules_on_stacks()
-        usable = [m for m in wanted if isinstance(self._store(m), Known)]
-        if program is not None and isinstance(self._store(program), Known):
-            link = session.link(self._store.path_of(program))
-            session.command(f"-file-exec-and-symbols {link}")
-            self.loaded.add(program.path)
-            usable = [module for module in usable if module.path != program.path]
-        opened = parse_records(session.console(f"core-file {session.link(self._core)}"))
-        if not opened.ok:
-            raise ToolError(
-                f"gdb cannot open the core: {opened.error}", remedy="try it by hand: gdb PROGRAM CORE"
-            )
-        for module in usable:
-            link = session.link(self._store.path_of(module))
-            session.console(f"add-symbol-file {link} -o {module.bias:#x}")
-            self.loaded.add(module.path)
-        if any(self._has_debug_info(path) for path in self.loaded):
-            session.load_printers()
-        if self._is_bad_call():
-            code = _UNWINDER.format(pc=self.threads[0].pc)
-            session.console(f"python exec({code!r})")
-        self._threads = parse_thread_ids(parse_records(session.command("-thread-info")))
-
-    def _has_debug_info(self, path: str) -> bool:
-        module = next((m for m in self.modules if m.path == path), None)
-        answer = self._store(module) if module else None
-        return isinstance(answer, Known) and answer.value.has_debug_info
-
-    def _is_bad_call(self) -> bool:
-        """Did the crashing thread jump to where no code is, with a return address left behind?"""
-        thread = self.threads[0]
-        if self._is_code(thread.pc) or self.process.architecture is not Architecture.X86_64:
-            return False
-        word = self.read(thread.sp, 8)
-        return isinstance(word, Known) and self._is_code(int.from_bytes(word.value, "little"))
-
-    def _modules_on_stacks(self) -> list[Module]:
-        """Every module that a program counter or a word on a stack points into, as code.
-
-        It may be more than the true calls (old return addresses remain), never fewer.
-        """
-        found: dict[str, Module] = {}
-        for thread in self.threads[:_MAX_UNWOUND_THREADS]:
-            limit = _SCAN_WORDS if thread.crashed else _SCAN_OTHER_WORDS
-            words = {thread.pc}
-            stack = self.stack_words(thread)
-            if isinstance(stack, Known):
-                words.update(stack.value.words[:limit])
-                words.update(stack.value.words[-_SCAN_OTHER_WORDS:])
-            for frame in self.signal_frames(thread) if thread.crashed else ():
-                words.add(frame.pc)
-                words.update(self._words_at(frame.sp, limit))
-            for word in words:
-                if self._is_code(word):
-                    module = self.module_at(word)
-                    if isinstance(module, Known):
-                        found.setdefault(module.value.path, module.value)
-        return list(found.values())
-
-    def _words_at(self, address: Address, limit: int) -> list[int]:
-        mapping = self.mapping_at(address)
-        if isinstance(mapping, Gap):
-            return []
-        start = address & -8
-        size = min(limit * 8, mapping.value.end - start) & -8
-        raw = self.read(start, size)
-        return memoryview(raw.value).cast("Q").tolist() if isinstance(raw, Known) else []
-
-    def _is_code(self, address: Address) -> bool:
-        at = bisect_right(self._code_ranges, (address, 1 << 64)) - 1
-        return at >= 0 and address < self._code_ranges[at][1]
 
     def _command(self, text: str) -> MiResult | Gap:
         return self._ask(lambda session: session.command(text))
@@ -405,4 +297,3 @@ class LayeredImage:
     def _fail(self, error: ToolError) -> Gap:
         self._gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.GDB)
         return self._gap
-

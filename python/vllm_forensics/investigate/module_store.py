@@ -1,4 +1,4 @@
-"""The mapped files on this machine, each opened once and checked against the core before any use."""
+"""The mapped files on this machine, each opened once and checked against the core before use."""
 
 from __future__ import annotations
 
@@ -55,19 +55,25 @@ class ModuleStore:
         answer = self.unchecked(module)
         if isinstance(answer, Gap):
             return answer
-        found = answer.value.build_id
-        if module.build_id is None and found is not None:
-            return Gap(
-                what=f"the core does not hold {module.name}'s build-id, so its file cannot be checked",
-                remedy="set bit 4 of /proc/PID/coredump_filter (ELF headers), core(5)",
-            ) if not module.deleted and found else answer
-        if found != module.build_id:
-            return Gap(
-                what=f"{module.path} was rebuilt or replaced since the crash "
-                f"(build-id {_short(found)} on disk, {_short(module.build_id)} in the core)",
-                remedy="install the build that crashed, or crash the present one",
-            )
-        return answer
+        return _mismatch(module, answer.value.build_id) or answer
+
+
+def _mismatch(module: Module, found: str | None) -> Gap | None:
+    """Why a file with the build-id `found` cannot stand for the module that was mapped."""
+    if module.build_id is None and found is not None:
+        if module.deleted or not found:
+            return None
+        return Gap(
+            what=f"the core does not hold {module.name}'s build-id, so its file cannot be checked",
+            remedy="set bit 4 of /proc/PID/coredump_filter (ELF headers), core(5)",
+        )
+    if found != module.build_id:
+        return Gap(
+            what=f"{module.path} was rebuilt or replaced since the crash "
+            f"(build-id {_short(found)} on disk, {_short(module.build_id)} in the core)",
+            remedy="install the build that crashed, or crash the present one",
+        )
+    return None
 
 
 def _short(build_id: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Everything that comes out of a core was chosen by somebody else: made harmless, secrets masked."""
+"""All that comes out of a core was chosen by somebody else: made harmless, secrets masked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -19,16 +19,31 @@ _SECRET_NAME: Final = (
 _SECRETS: Final = (
     # NAME=value, NAME: value, --name value, "name": "value"
     (
-        re.compile(rf"(?i)((?:--?)?\b{_SECRET_NAME}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)((?!-)[^\s\"',;&]{{4,}})"),
+        re.compile(
+            rf"(?i)((?:--?)?\b{_SECRET_NAME}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)"
+            r"((?!-)[^\s\"',;&]{4,})"
+        ),
         rf"\1{_MASK}",
     ),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}"), rf"\1 {_MASK}"),
     (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^/\s:@]+:)[^@\s/]+@"), rf"\1{_MASK}@"),
-    (re.compile(r"\b(?:hf|ghp|gho|ghs|ghr|github_pat|glpat|sk|pk|rk|xox[abprs]|npm|pypi)[-_][A-Za-z0-9_\-]{12,}"), _MASK),
+    (
+        re.compile(
+            r"\b(?:hf|ghp|gho|ghs|ghr|github_pat|glpat|sk|pk|rk|xox[abprs]|npm|pypi)"
+            r"[-_][A-Za-z0-9_\-]{12,}"
+        ),
+        _MASK,
+    ),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), _MASK),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), _MASK),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL), _MASK),
-)  # fmt: skip
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+            re.DOTALL,
+        ),
+        _MASK,
+    ),
+)
 # C0 and C1 controls but tab and newline; bidirectional overrides and isolates; line and paragraph
 # separators; zero-width characters; byte order mark.
 _UNSAFE: Final = re.compile(
@@ -49,15 +64,16 @@ def escape(text: str) -> str:
 
 
 def clean(value: T, *, include_secrets: bool = False) -> T:
-    """A copy of a model value in which every string is escaped, and masked unless told otherwise."""
+    """A copy of a model value with every string escaped, and masked unless told otherwise."""
 
     def treat(text: str) -> str:
         return escape(text if include_secrets else mask_secrets(text))
 
-    return _map_strings(value, treat)
+    # Every branch below gives back the type that it was given; mypy cannot follow that.
+    return cast("T", _map_strings(value, treat))
 
 
-def _map_strings(value: Any, treat: Callable[[str], str]) -> Any:  # noqa: ANN401 - walks any model value
+def _map_strings(value: object, treat: Callable[[str], str]) -> object:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A report for a person at a terminal: what died, where, why, and what to type next, in that order."""
+"""A report for a person at a terminal, in this order: what died, where, why, what to type next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
@@ -19,10 +19,22 @@ from vllm_forensics.model.stack import Frame, FrameKind, Variable
 
 _THEME: Final = Theme(
     {
-        "title": "bold red", "head": "bold", "culprit": "bold cyan", "quiet": "dim", "mark": "bold red",
+        "title": "bold red",
+        "head": "bold",
+        "culprit": "bold cyan",
+        "quiet": "dim",
+        "mark": "bold red",
         "caution": "yellow",
     }
-)  # fmt: skip
+)
+_OVERVIEW_COLUMNS: Final[tuple[JustifyMethod, ...]] = (
+    "right",
+    "right",
+    "left",
+    "left",
+    "left",
+    "left",
+)
 _LABEL_WIDTH: Final = 8
 _MAX_VARIABLES: Final = 12
 _MAX_VALUE: Final = 400
@@ -45,7 +57,8 @@ def render_terminal(
 ) -> str:
     """The whole report as text. Every string must have been cleaned; markup in them is not obeyed.
 
-    `own_frames` names the frames, as (core, index), that are the user's own code; the others are folded.
+    `own_frames` names the frames, as (core, index), that are the user's own code; the others are
+    folded.
     """
     console = Console(
         file=io.StringIO(),
@@ -94,8 +107,8 @@ class _Writer:
         yield Text()
         by_core = {crash.core: crash for crash in report.crashes}
         table = Table.grid(padding=(0, 2))
-        for justify in ("right", "right", "left", "left", "left", "left"):
-            table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+        for justify in _OVERVIEW_COLUMNS:
+            table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
         for number, group in enumerate(report.groups, start=1):
             crash = by_core[group.representative]
             table.add_row(
@@ -170,7 +183,9 @@ class _Writer:
         is_culprit = crash.culprit is not None and frame.index == crash.culprit.index
         line = Text("▶ " if is_culprit else "  ", style="mark")
         line.append(f"#{frame.index:<3}", style="quiet")
-        line.append(_function(frame).ljust(_FUNCTION_WIDTH), style="culprit" if is_culprit else "head")
+        line.append(
+            _function(frame).ljust(_FUNCTION_WIDTH), style="culprit" if is_culprit else "head"
+        )
         line.append(f"  {_place(frame)}", style="none")
         if frame.kind is FrameKind.INLINED:
             line.append("  inlined", style="quiet")
@@ -191,7 +206,10 @@ class _Writer:
             ("Program", [crash.command or crash.program or "?"]),
             ("Core", [crash.core]),
             ("Others", [_others(crash.threads[1:])] if len(crash.threads) > 1 else []),
-            ("Gaps", [gap.what + (f"\n→ {gap.remedy}" if gap.remedy else "") for gap in crash.gaps]),
+            (
+                "Gaps",
+                [gap.what + (f"\n→ {gap.remedy}" if gap.remedy else "") for gap in crash.gaps],
+            ),
         ]
         for label, texts in rows:
             if texts:
@@ -233,7 +251,9 @@ def _source(excerpt: SourceExcerpt) -> Iterator[RenderableType]:
         marked = number == excerpt.marked_line
         line = Text("      ")
         line.append("▶" if marked else " ", style="mark")
-        line.append(f" {number:>{digits}} │ {text.expandtabs(4)}", style="none" if marked else "quiet")
+        line.append(
+            f" {number:>{digits}} │ {text.expandtabs(4)}", style="none" if marked else "quiet"
+        )
         yield line
 
 
@@ -325,7 +345,7 @@ def _short(path: str | None) -> str:
 
 
 def _library(path: str | None) -> str:
-    """A library's name without version and platform suffixes: `libc`, `libpython3.11`, `_ctypes`."""
+    """A library's name without version and platform: `libc`, `libpython3.11`, `_ctypes`."""
     name = (path or "?").rsplit("/", 1)[-1]
     return name.split(".so")[0].split(".cpython-")[0]
 
