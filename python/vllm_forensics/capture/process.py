@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NoReturn
@@ -60,15 +60,16 @@ def run_program(
     limits: Limits,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    on_output: Callable[[bytes], None] | None = None,
 ) -> Completed:
-    """Run to the end and gather the output.
+    """Run to the end and gather the output; `on_output` sees each piece as it comes.
 
     Raises:
         ToolError: not found, or not finished within the limits.
 
     """
     with started(arguments, limits=limits, cwd=cwd, environment=environment) as child:
-        output = _drain(child, limits, arguments[0])
+        output = _drain(child, limits, arguments[0], on_output)
         status = child.wait(timeout=max(limits.timeout_s, 1))
     return Completed(status=status, stdout=output["stdout"], stderr=output["stderr"], pid=child.pid)
 
@@ -134,7 +135,12 @@ def _limit(pid: int, limits: Limits) -> None:
             resource.prlimit(pid, kind, (soft, hard))
 
 
-def _drain(child: subprocess.Popen[bytes], limits: Limits, name: str) -> dict[str, bytes]:
+def _drain(
+    child: subprocess.Popen[bytes],
+    limits: Limits,
+    name: str,
+    on_output: Callable[[bytes], None] | None,
+) -> dict[str, bytes]:
     """Read both pipes until they close; never wait for one while the other is full."""
     deadline = time.monotonic() + limits.timeout_s
     found = {"stdout": bytearray(), "stderr": bytearray()}
@@ -154,6 +160,8 @@ def _drain(child: subprocess.Popen[bytes], limits: Limits, name: str) -> dict[st
                 chunk = os.read(event.fd, _CHUNK)
                 if not chunk:
                     selector.unregister(event.fileobj)
+                elif on_output is not None:
+                    on_output(chunk)
                 room = limits.output_bytes - len(found[event.data])
                 found[event.data] += chunk[: max(room, 0)]
     return {key: bytes(value) for key, value in found.items()}

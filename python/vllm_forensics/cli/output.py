@@ -28,10 +28,15 @@ def emit(text: str, output: str | None) -> None:
 
     Raises:
         UsageError: the file cannot be written.
+
     """
     if output is None:
         stream = sys.stdout
-        stream.write(text.encode(stream.encoding or "utf-8", "backslashreplace").decode(stream.encoding or "utf-8"))
+        stream.write(
+            text.encode(stream.encoding or "utf-8", "backslashreplace").decode(
+                stream.encoding or "utf-8"
+            )
+        )
         stream.flush()
         return
     try:

@@ -12,9 +12,11 @@ from vllm_forensics.evidence.core_regions import Regions, split_deleted
 from vllm_forensics.evidence.demangle import demangle
 from vllm_forensics.evidence.elf import (
     ET_CORE,
+    PF_R,
     PT_LOAD,
     PT_NOTE,
     Bytes,
+    Segment,
     build_id_of,
     parse_header,
     parse_notes,
@@ -99,7 +101,9 @@ class CoreImage:
         notes = self._read_notes()
         self._process, self._signal, self._threads = notes.process, notes.signal, notes.threads
         self._regions = Regions(self._segments, notes.files)
+        self._undumped: list[tuple[MappedFile, int]] = []
         self._modules = tuple(self._find_modules(notes.files))
+        self._regions.add_undumped(self._undumped)
         self._module_starts = [module.start for module in self._modules]
         self._process = self._with_program(notes.process)
 
@@ -345,7 +349,7 @@ class CoreImage:
         ordered = sorted(files, key=lambda file: file.start)
         at = 0
         while at < len(ordered):
-            first = ordered[at]
+            begin, first = at, ordered[at]
             at += 1
             if first.offset:
                 continue
@@ -353,11 +357,13 @@ class CoreImage:
             while at < len(ordered) and ordered[at].path == first.path and ordered[at].offset:
                 end = max(end, ordered[at].end)
                 at += 1
-            module = self._parse_mapped_module(first, end)
+            module = self._parse_mapped_module(first, end, ordered[begin:at])
             if module is not None:
                 yield module
 
-    def _parse_mapped_module(self, first: MappedFile, end: Address) -> Module | None:
+    def _parse_mapped_module(
+        self, first: MappedFile, end: Address, parts: list[MappedFile]
+    ) -> Module | None:
         path, deleted = split_deleted(first.path)
         region = self._regions.at(first.start)
         held = min(first.end - first.start, region.file_size if region else 0, 1 << 16)
@@ -384,11 +390,19 @@ class CoreImage:
             if segment.type == PT_NOTE and build_id is None:
                 raw = view[segment.offset : segment.offset + segment.file_size]
                 build_id = build_id_of(parse_notes(raw, segment.align))
-        base = next((s.address & -4096 for s in segments if s.type == PT_LOAD), 0)
+        loads = [segment for segment in segments if segment.type == PT_LOAD]
+        self._undumped += [(part, _flags_at(loads, part.offset)) for part in parts]
+        base = loads[0].address & -4096 if loads else 0
         return Module(
             path=path, start=first.start, end=end, bias=first.start - base,
             build_id=build_id, deleted=deleted,
         )  # fmt: skip
+
+
+def _flags_at(loads: list[Segment], offset: int) -> int:
+    """The rights of the segment that a file offset was mapped for; readable where none fits."""
+    fitting = (s.flags for s in loads if s.offset & -4096 <= offset < s.offset + s.file_size)
+    return next(fitting, PF_R)
 
 
 def _moved(symbol: Symbol, bias: int) -> Symbol:

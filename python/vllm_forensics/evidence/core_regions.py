@@ -28,6 +28,17 @@ class Regions:
         self._regions = _join(segments, files)
         self._starts = [region.mapping.start for region in self._regions]
 
+    def add_undumped(self, files: list[tuple[MappedFile, int]]) -> None:
+        """Add mappings that NT_FILE lists and no PT_LOAD covers, each with its segment's flags.
+
+        gdb's generate-core-file leaves unmodified file pages out of the table, the kernel does not.
+        """
+        self._regions += [
+            _undumped(file, flags) for file, flags in files if not self.at(file.start)
+        ]
+        self._regions.sort(key=lambda region: region.mapping.start)
+        self._starts = [region.mapping.start for region in self._regions]
+
     def __iter__(self) -> Iterator[Region]:
         """Every region, the lowest address first."""
         return iter(self._regions)
@@ -84,3 +95,18 @@ def _join(segments: tuple[Segment, ...], files: tuple[MappedFile, ...]) -> list[
         )
     regions.sort(key=lambda region: region.mapping.start)
     return regions
+
+
+def _undumped(file: MappedFile, flags: int) -> Region:
+    path, deleted = split_deleted(file.path)
+    mapping = Mapping(
+        start=file.start,
+        end=file.end,
+        readable=bool(flags & PF_R),
+        writable=False,
+        executable=bool(flags & PF_X),
+        path=path,
+        file_offset=file.offset,
+        deleted=deleted,
+    )
+    return Region(mapping=mapping, offset=0, file_size=0)

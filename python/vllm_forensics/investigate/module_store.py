@@ -61,11 +61,14 @@ class ModuleStore:
 def _mismatch(module: Module, found: str | None) -> Gap | None:
     """Why a file with the build-id `found` cannot stand for the module that was mapped."""
     if module.build_id is None and found is not None:
-        if module.deleted or not found:
-            return None
         return Gap(
             what=f"the core does not hold {module.name}'s build-id, so its file cannot be checked",
             remedy="set bit 4 of /proc/PID/coredump_filter (ELF headers), core(5)",
+        )
+    if module.deleted and found is None:
+        return Gap(
+            what=f"{module.path} was deleted while in use, and has no build-id to be known by",
+            remedy="link with -Wl,--build-id, so that the next crash can be matched",
         )
     if found != module.build_id:
         return Gap(

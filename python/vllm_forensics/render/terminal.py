@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
@@ -25,6 +26,7 @@ _THEME: Final = Theme(
         "quiet": "dim",
         "mark": "bold red",
         "caution": "yellow",
+        "good": "green",
     }
 )
 _OVERVIEW_COLUMNS: Final[tuple[JustifyMethod, ...]] = (
@@ -42,6 +44,15 @@ _WIDEST: Final = 110
 _FUNCTION_WIDTH: Final = 36
 
 
+class Detail(Enum):
+    """How much of a crash is shown."""
+
+    SENTENCE = "sentence"
+    BRIEF = "brief"
+    """The sentence, the stack, where the value came from."""
+    FULL = "full"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalStyle:
     """How wide, with colour or not, and how much."""
@@ -49,7 +60,7 @@ class TerminalStyle:
     width: int = 80
     color: bool = False
     all_frames: bool = False
-    quiet: bool = False
+    detail: Detail = Detail.FULL
 
 
 def render_terminal(
@@ -60,6 +71,11 @@ def render_terminal(
     `own_frames` names the frames, as (core, index), that are the user's own code; the others are
     folded.
     """
+    return render_parts(_Writer(style, own_frames).report(report), style)
+
+
+def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
+    """Lines and tables as text; a single line is cut at the width, a table wraps inside."""
     console = Console(
         file=io.StringIO(),
         width=style.width,
@@ -73,7 +89,7 @@ def render_terminal(
         legacy_windows=False,
     )
     with console.capture() as capture:
-        for part in _Writer(style, own_frames).report(report):
+        for part in parts:
             console.print(part, no_wrap=isinstance(part, Text), overflow="ellipsis", crop=True)
     lines = (line.rstrip() for line in capture.get().splitlines())
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -136,7 +152,7 @@ class _Writer:
         bar = "━" * max(2, min(self._style.width, _WIDEST) - len(title) - len(times))
         yield Text(f"{title}{bar}{times}", style="title")
         yield _paragraph(crash.explanation)
-        if self._style.quiet:
+        if self._style.detail is Detail.SENTENCE:
             return
         yield Text()
         yield from self._where(crash, crash.threads[0])
@@ -145,6 +161,8 @@ class _Writer:
             yield Text("Where the value came from", style="head")
             for step in crash.origin:
                 yield _origin_line(step)
+        if self._style.detail is Detail.BRIEF:
+            return
         if crash.objects:
             yield Text()
             yield Text(f"In {_function(crash.culprit)}", style="head")

@@ -1,0 +1,125 @@
+"""`forensics core`: explain core dumps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from vllm_forensics.capture.process import replace_process
+from vllm_forensics.cli.output import emit, progress, terminal_width, wants_color
+from vllm_forensics.errors import UsageError
+from vllm_forensics.investigate.triage import TriageOptions, gdb_command, own_frames, triage
+from vllm_forensics.model.report import Report
+from vllm_forensics.render.clean import clean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreOptions:
+    """What was asked for on the command line."""
+
+    output_format: str
+    output: str | None
+    executable: str | None
+    open_gdb: bool
+    no_gdb: bool
+    audit: bool
+    all_frames: bool
+    timeout: float
+    include_secrets: bool
+    quiet: bool
+    no_color: bool
+
+
+@click.command("core")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="How to print.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
+@click.option("--gdb", "open_gdb", is_flag=True, help="Open gdb on the core, everything set.")
+@click.option("--no-gdb", is_flag=True, help="Read the core alone; no lines, no stacks.")
+@click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
+@click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    help="Seconds for each answer of gdb.",
+)
+@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def command(paths: tuple[str, ...], **options: object) -> None:
+    """Explain core dumps: what died, where, why, and what to do next.
+
+    PATHS are files, folders or patterns; without any, the newest core that can be found.
+
+    Exit status: 0 nothing wrong found, 1 a fault found, 2 could not tell.
+    """
+    chosen = CoreOptions(**options)  # type: ignore[arg-type]
+    settings = TriageOptions(
+        executable=chosen.executable, timeout_s=chosen.timeout, use_gdb=not chosen.no_gdb
+    )
+    if chosen.open_gdb:
+        _open_gdb(paths, settings)
+    if chosen.audit:
+        _print_audit(paths, chosen)
+        return
+    report = triage(paths, settings, on_progress=None if chosen.quiet else progress)
+    shown = clean(report, include_secrets=chosen.include_secrets)
+    emit(_render(shown, chosen), chosen.output)
+    raise click.exceptions.Exit(_status(report))
+
+
+def _render(report: Report, chosen: CoreOptions) -> str:
+    if chosen.output_format == "json":
+        from vllm_forensics.render.wire import render_json
+
+        return render_json(report)
+    from vllm_forensics.render.terminal import (
+        Detail,
+        TerminalStyle,
+        render_terminal,
+    )
+
+    style = TerminalStyle(
+        width=terminal_width(),
+        color=wants_color(no_color=chosen.no_color, to_file=chosen.output is not None),
+        all_frames=chosen.all_frames,
+        detail=Detail.SENTENCE if chosen.quiet else Detail.FULL,
+    )
+    return render_terminal(report, style, own_frames(report))
+
+
+def _status(report: Report) -> int:
+    """0 nothing wrong found, 1 a fault found, 2 could not tell."""
+    if report.crashes:
+        return 1
+    return 2 if report.failures else 0
+
+
+def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:
+    from vllm_forensics.capture.files import find_cores
+
+    cores = find_cores(paths)
+    if len(cores) != 1:
+        raise UsageError(
+            f"--gdb opens one core, but {len(cores)} were named", remedy="forensics core --gdb CORE"
+        )
+    replace_process(gdb_command(cores[0], settings))
+
+
+def _print_audit(paths: tuple[str, ...], chosen: CoreOptions) -> None:
+    from vllm_forensics.capture.files import find_cores
+    from vllm_forensics.investigate.audit import audit_core
+    from vllm_forensics.render.audit import render_audit
+
+    audits = [audit_core(core, chosen.executable) for core in find_cores(paths)]
+    emit(render_audit(clean(tuple(audits)), terminal_width()), chosen.output)

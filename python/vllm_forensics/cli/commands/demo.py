@@ -1,0 +1,61 @@
+"""`forensics demo`: real crashes, explained."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from vllm_forensics.capture.build import BuildPlan, build_specimen
+from vllm_forensics.cli.commands.build import show_step
+from vllm_forensics.cli.output import emit, terminal_width, wants_color
+from vllm_forensics.investigate.demo import choose_demos, list_demos, run_demos
+from vllm_forensics.investigate.triage import TriageOptions, own_frames
+from vllm_forensics.model.demo import DemoOutcome
+from vllm_forensics.model.report import Group, Report
+from vllm_forensics.render.clean import clean
+from vllm_forensics.render.demo import render_ending, render_silent, render_title
+from vllm_forensics.render.terminal import Detail, TerminalStyle, render_terminal
+
+
+@click.command("demo")
+@click.argument("names", nargs=-1)
+@click.option("--list", "only_list", is_flag=True, help="Only name the demos.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def command(names: tuple[str, ...], only_list: bool, no_color: bool) -> None:  # noqa: FBT001
+    """Crash the minimal demos and explain each crash.
+
+    NAMES choose demos by any part of their name; a single one is explained in full.
+
+    Exit status: 0 when every fault was explained.
+    """
+    started = time.monotonic()
+    plan = BuildPlan(preset="debug", folder=Path(".forensics/debug").resolve(), python_module=False)
+    program = build_specimen(plan, show_step).programs[0]
+    chosen = choose_demos(list_demos(program), names)
+    if only_list:
+        emit("".join(f"{name}\n" for name in chosen), None)
+        return
+    built = time.monotonic()
+    style = TerminalStyle(
+        width=terminal_width(),
+        color=wants_color(no_color=no_color, to_file=False),
+        detail=Detail.FULL if len(chosen) == 1 else Detail.BRIEF,
+    )
+    outcomes = []
+    for outcome in run_demos(program, chosen, TriageOptions()):
+        shown = clean(outcome)
+        outcomes.append(shown)
+        emit(render_title(shown, style) + _body(shown, style) + "\n", None)
+    emit(render_ending(tuple(outcomes), style, (built - started, time.monotonic() - built)), None)
+    raise click.exceptions.Exit(0 if all(outcome.is_explained for outcome in outcomes) else 1)
+
+
+def _body(outcome: DemoOutcome, style: TerminalStyle) -> str:
+    if outcome.crash is None:
+        return render_silent(outcome, style)
+    crash = outcome.crash
+    alone = Group(signature=crash.signature, cores=(crash.core,), representative=crash.core)
+    report = Report(crashes=(crash,), groups=(alone,), failures=())
+    return render_terminal(report, style, own_frames(report))

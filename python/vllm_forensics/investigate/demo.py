@@ -1,0 +1,71 @@
+"""Crashes each minimal demo for real and explains what it left."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from vllm_forensics.capture.crash import CrashRun, run_for_core
+from vllm_forensics.capture.host import cores_in_working_directory
+from vllm_forensics.capture.process import Limits, run_program
+from vllm_forensics.errors import UsageError
+from vllm_forensics.investigate.triage import TriageOptions, triage_one
+from vllm_forensics.model.demo import DemoOutcome
+from vllm_forensics.model.report import Crash
+
+
+def list_demos(program: Path) -> list[str]:
+    """The names that the demo program knows, as `Suite.Test`."""
+    listed = run_program([str(program), "--gtest_list_tests"], limits=Limits(timeout_s=10))
+    names, suite = [], ""
+    for line in listed.stdout.decode("utf-8", "replace").splitlines():
+        if line.startswith(" "):
+            names.append(suite + line.split("#")[0].strip())
+        elif line.rstrip().endswith("."):
+            suite = line.strip()
+    return names
+
+
+def choose_demos(known: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """The demos that were asked for: whole names, suites, or parts of them, in any case.
+
+    Raises:
+        UsageError: a wish that no demo answers.
+
+    """
+    if not wanted:
+        return list(known)
+    chosen: list[str] = []
+    for wish in wanted:
+        found = [name for name in known if wish.lower() in name.lower()]
+        if not found:
+            raise UsageError(f"there is no demo {wish}", remedy=f"one of: {', '.join(known)}")
+        chosen.extend(found)
+    return list(dict.fromkeys(chosen))
+
+
+def run_demos(program: Path, names: Sequence[str], options: TriageOptions) -> Iterator[DemoOutcome]:
+    """Run each demo in a folder of its own; the machine's core pattern is put back at the end."""
+    with cores_in_working_directory() as kernel_writes:
+        for name in names:
+            with tempfile.TemporaryDirectory(prefix="forensics-demo-") as folder:
+                arguments = [str(program), f"--gtest_filter={name}"]
+                run = run_for_core(arguments, Path(folder), kernel_writes=kernel_writes)
+                yield _outcome(name, run, options)
+
+
+def _outcome(name: str, run: CrashRun, options: TriageOptions) -> DemoOutcome:
+    output = (run.completed.stdout + run.completed.stderr).decode("utf-8", "replace")
+    if run.core is None:
+        return DemoOutcome(name=name, status=run.completed.status, output=output, crash=None)
+    result = triage_one(str(run.core), options)
+    crash = result if isinstance(result, Crash) else None
+    failure = None if crash else result
+    return DemoOutcome(
+        name=name,
+        status=run.completed.status,
+        output=output,
+        crash=crash,
+        failure=failure if not isinstance(failure, Crash) else None,
+    )
