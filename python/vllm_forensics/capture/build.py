@@ -71,7 +71,7 @@ def build_specimen(
 
     Raises:
         UsageError: an unknown preset or compiler.
-        ToolError: a tool is missing, or the build failed; the message holds the compiler's own words.
+        ToolError: a tool is missing, or the build failed; then with the compiler's own words.
 
     """
     if plan.preset not in PRESETS:

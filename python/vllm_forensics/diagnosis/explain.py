@@ -8,6 +8,7 @@ from vllm_forensics.diagnosis.context import FAULT_SIGNALS, FaultContext, fault_
 from vllm_forensics.diagnosis.origin import origin_of
 from vllm_forensics.diagnosis.recursion import find_recursion
 from vllm_forensics.diagnosis.rules import find_fault
+from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.signature import signature_of
 from vllm_forensics.model.finding import Certainty, Diagnosis, FaultKind, Finding, Origin
 from vllm_forensics.model.image import Image
@@ -127,6 +128,7 @@ def _recursion_sentence(frames: tuple[Frame, ...], recursion: Recursion) -> str:
         frame.function or _module_place(frame)
         for frame in frames
         if recursion.first_index <= frame.index < recursion.first_index + recursion.period
+        and is_own(frame)
     ]
     names = " → ".join(dict.fromkeys(cycle))
     return f"{names} called itself: {recursion.count:,} times on this stack."

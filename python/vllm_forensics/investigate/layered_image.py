@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from vllm_forensics.capture.gdb import GdbSession
 from vllm_forensics.diagnosis.runtime_frames import is_own
@@ -19,6 +20,7 @@ from vllm_forensics.evidence.gdb_mi import (
     parse_line,
     parse_records,
     parse_variables,
+    plain_function_name,
 )
 from vllm_forensics.investigate.gdb_loading import GdbLoader
 from vllm_forensics.investigate.module_store import ModuleStore
@@ -36,7 +38,10 @@ from vllm_forensics.model.process import (
 )
 from vllm_forensics.model.stack import Frame, FrameKind, Instruction, SourceLine, Stack, Variable
 
+T = TypeVar("T")
+
 MAX_FRAMES: Final = 64
+_MAX_MODULES: Final = 128
 OTHER_THREADS_FRAMES: Final = 24
 _FRAMES_WITH_VARIABLES: Final = 8
 _EXPRESSION: Final = re.compile(r"[A-Za-z_][\w.\->:\[\]*&() ]{0,200}")
@@ -45,7 +50,7 @@ _EXPRESSION: Final = re.compile(r"[A-Za-z_][\w.\->:\[\]*&() ]{0,200}")
 class LayeredImage:
     """A core, asked through its notes first and through one gdb where names are needed.
 
-    gdb starts at the first question that needs it and sees only the modules that appear on a stack.
+    gdb starts at the first question that needs it and sees only the modules that stand on a stack.
     Use it as a context manager. A gdb that is missing, dies or hangs becomes a gap, once.
     """
 
@@ -203,14 +208,7 @@ class LayeredImage:
             fallback = self._notes.unwind(thread)
             return fallback if isinstance(fallback, Known) else number
         limit = MAX_FRAMES if thread.crashed else OTHER_THREADS_FRAMES
-        result = self._command(f"-stack-list-frames --thread {number} 0 {limit}")
-        if isinstance(result, Gap):
-            return self._notes.unwind(thread)
-        raw = parse_frames(result)
-        if not raw:
-            # An error in the middle (a truncated core) loses the whole list: ask for the first.
-            result = self._command(f"-stack-list-frames --thread {number} 0 0")
-            raw = () if isinstance(result, Gap) else parse_frames(result)
+        raw = self._list_frames(number, limit)
         if not raw:
             return self._notes.unwind(thread)
         frames = [self._frame(found, raw) for found in raw[:limit]]
@@ -220,6 +218,20 @@ class LayeredImage:
             value=Stack(tid=thread.tid, frames=tuple(frames), truncated=len(raw) > limit),
             tier=Tier.GDB,
         )
+
+    def _list_frames(self, number: str, limit: int) -> tuple[MiFrame, ...]:
+        """One more frame than `limit`, if there is one; asked again after each module added."""
+        raw: tuple[MiFrame, ...] = ()
+        for _ in range(_MAX_MODULES):
+            result = self._command(f"-stack-list-frames --thread {number} 0 {limit}")
+            raw = () if isinstance(result, Gap) else parse_frames(result)
+            if not raw:
+                # An error in the middle (a truncated core) loses the whole list: ask for the first.
+                result = self._command(f"-stack-list-frames --thread {number} 0 0")
+                raw = () if isinstance(result, Gap) else parse_frames(result)
+            if not self._with_session(partial(self._loader.add_module_of, raw)):
+                break
+        return raw
 
     def _frame(self, found: MiFrame, stack: tuple[MiFrame, ...]) -> Frame:
         kind = FrameKind.NATIVE
@@ -235,7 +247,7 @@ class LayeredImage:
         return Frame(
             index=found.level,
             pc=found.pc,
-            function=found.function,
+            function=self._qualified(found),
             tier=Tier.GDB,
             kind=kind,
             file=found.file,
@@ -245,6 +257,14 @@ class LayeredImage:
             names_trusted=trusted,
         )
 
+    def _qualified(self, found: MiFrame) -> str | None:
+        """DWARF calls every lambda `operator()`; its symbol knows the function that it is in."""
+        if found.function != "operator()":
+            return found.function
+        symbol = self.symbol_at(found.pc)
+        name = self.demangle(symbol.value.name) if isinstance(symbol, Known) else symbol
+        return plain_function_name(name.value) if isinstance(name, Known) else found.function
+
     def _with_variables(self, frames: list[Frame], thread: str) -> list[Frame]:
         """Add arguments and locals to the innermost own calls; a runtime's tell nobody anything."""
         left = _FRAMES_WITH_VARIABLES
@@ -252,6 +272,7 @@ class LayeredImage:
         for frame in frames:
             if left and frame.line is not None and is_own(frame):
                 left -= 1
+                self._with_session(self._loader.prepare_printers)
                 where = f"--thread {thread} --frame {frame.index}"
                 result = self._command(f"-stack-list-variables {where} --all-values")
                 if isinstance(result, MiResult) and result.ok:
@@ -287,13 +308,20 @@ class LayeredImage:
     def _ask(self, question: Callable[[GdbSession], list[str]]) -> MiResult | Gap:
         if self._gap is None and self._gdb is None:
             self._open()
-        if self._gap is not None or self._gdb is None:
+        lines = self._with_session(question)
+        if lines is None:
             return self._gap or Gap(what="gdb was not asked", tier=Tier.GDB)
-        try:
-            return parse_records(question(self._gdb))
-        except ToolError as error:
-            return self._fail(error)
+        return parse_records(lines)
 
-    def _fail(self, error: ToolError) -> Gap:
+    def _with_session(self, action: Callable[[GdbSession], T]) -> T | None:
+        """Do something with gdb; None, and a gap from then on, where it fails or is not there."""
+        if self._gap is not None or self._gdb is None:
+            return None
+        try:
+            return action(self._gdb)
+        except ToolError as error:
+            self._fail(error)
+            return None
+
+    def _fail(self, error: ToolError) -> None:
         self._gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.GDB)
-        return self._gap
