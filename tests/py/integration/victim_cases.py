@@ -687,17 +687,28 @@ def _end_group(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
+def core_pattern_locked(operation: int) -> Iterator[None]:
+    """Hold the lock of those who need the machine's core pattern (LOCK_SH) or change it (LOCK_EX).
+
+    There is one pattern a kernel: a test that changes it would take the cores of all others.
+    """
+    with (Path(tempfile.gettempdir()) / "victims-core-pattern.lock").open("a") as lock:
+        fcntl.flock(lock, operation)
+        yield
+
+
+@contextmanager
 def core_pattern_for_cwd() -> Iterator[None]:
     """See to it that cores land in the crashing process's folder; restore the machine's pattern.
 
     A pattern that does so already is left alone. Raises PermissionError where it cannot be changed.
     """
-    before = CORE_PATTERN.read_text(encoding="utf-8")
-    if not before.startswith("|") and "/" not in before:
-        yield
-        return
-    with (Path(tempfile.gettempdir()) / "victims-core-pattern.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with core_pattern_locked(fcntl.LOCK_SH):
+        before = CORE_PATTERN.read_text(encoding="utf-8")
+        if not before.startswith("|") and "/" not in before:
+            yield
+            return
+    with core_pattern_locked(fcntl.LOCK_EX):
         before = CORE_PATTERN.read_text(encoding="utf-8")
         CORE_PATTERN.write_text("core.%p", encoding="utf-8")
         try:
