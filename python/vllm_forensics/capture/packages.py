@@ -7,14 +7,15 @@ from typing import Final
 
 _DPKG_LISTS: Final = Path("/var/lib/dpkg/info")
 _KNOWN: Final = {"libc6": "libc6-dbg", "valgrind": "valgrind-dbg"}
-_DEBUG_ROOT: Final = Path("/usr/lib/debug/.build-id")
+DEBUG_FOLDER: Final = Path("/usr/lib/debug")
 
 
-def has_debug_file(build_id: str | None) -> bool:
-    """Is separate debug information for this build installed where gdb looks for it?"""
+def debug_file(build_id: str | None) -> Path | None:
+    """The separate debug information of a build, where gdb looks for it; None if not installed."""
     if not build_id or len(build_id) < 4:
-        return False
-    return (_DEBUG_ROOT / build_id[:2] / f"{build_id[2:]}.debug").exists()
+        return None
+    path = DEBUG_FOLDER / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    return path if path.exists() else None
 
 
 def debug_package(path: str) -> str | None:

@@ -27,12 +27,13 @@ def fault_frames(image: Image, context: FaultContext) -> tuple[Frame, ...]:
     frames = crashing_stack(image, context).frames
     if context.frame is None:
         return frames
-    for position, frame in enumerate(frames):
-        if frame.kind is not FrameKind.SIGNAL and frame.pc == context.pc:
-            before = frames[position - 1] if position else None
-            if before is None or before.kind is FrameKind.SIGNAL:
-                return frames[position:]
-    return frames
+    # The handler's own raise() stands at the very address of an abort() that it was called for.
+    found = [
+        position
+        for position, frame in enumerate(frames)
+        if position and frames[position - 1].kind is FrameKind.SIGNAL and frame.pc == context.pc
+    ]
+    return frames[found[-1] :] if found else frames
 
 
 def names_on_stack(frames: tuple[Frame, ...], limit: int = 16) -> frozenset[str]:

@@ -10,8 +10,10 @@ from vllm_forensics.diagnosis.recursion import find_recursion
 from vllm_forensics.diagnosis.rules import find_fault
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.signature import signature_of
+from vllm_forensics.diagnosis.source_line import at_own_line
 from vllm_forensics.model.finding import Certainty, Diagnosis, FaultKind, Finding, Origin
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Address
 from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.stack import Frame, Recursion
 
@@ -34,17 +36,20 @@ def diagnose(image: Image) -> Diagnosis | None:
         return None
     finding = find_fault(image, context)
     frames = fault_frames(image, context)
+    pc = _faulting_pc(context, finding)
     culprit = culprit_of(frames, finding)
+    if culprit is not None:
+        culprit = at_own_line(image, culprit, pc if culprit.pc == context.pc else culprit.pc)
     recursion = find_recursion(image, context, frames)
     origin = origin_of(image, context, finding)
     handler = reraised_by(image, context)
     at_fault = (
         context.signal.number in FAULT_SIGNALS and finding.kind is not FaultKind.EXTERNAL_SIGNAL
     )
-    instruction = instruction_at(image, context.pc) if at_fault else None
+    instruction = instruction_at(image, pc) if at_fault else None
     return Diagnosis(
         finding=finding,
-        context_pc=context.pc,
+        context_pc=pc,
         context_registers=dict(context.registers),
         signal=context.signal,
         delivered=context.delivered,
@@ -57,6 +62,13 @@ def diagnose(image: Image) -> Diagnosis | None:
         next_steps=_next_steps(image, finding, culprit),
         signature=signature_of(finding, frames, image.process.program),
     )
+
+
+def _faulting_pc(context: FaultContext, finding: Finding) -> Address:
+    """Where the instruction that faulted starts: int3 leaves the program counter behind itself."""
+    if finding.kind is FaultKind.TRAP_INSTRUCTION and finding.address is not None:
+        return finding.address
+    return context.pc
 
 
 def _explanation(  # noqa: PLR0913, PLR0917 - one sentence each

@@ -30,6 +30,7 @@ _DYN = struct.Struct("<qQ")
 _DT_SONAME: Final = 14
 _RELA = struct.Struct("<QQq")
 _FUNCTION_TYPES: Final = {2, 10}  # STT_FUNC, STT_GNU_IFUNC
+_EXPORTED: Final = {1, 2}  # STB_GLOBAL, STB_WEAK
 _MAX_TAILS: Final = 1000
 _MAX_SYMBOLS: Final = 5_000_000
 _JUMP_SLOTS: Final = {7, 1026}  # R_X86_64_JUMP_SLOT, R_AARCH64_JUMP_SLOT
@@ -50,6 +51,8 @@ class ModuleFile:
     data: Bytes
     header: Header
     segments: tuple[Segment, ...]
+    debug: ModuleFile | None = None
+    """The file with the separate debug information of the same build, if there is one."""
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -68,8 +71,9 @@ class ModuleFile:
 
     @property
     def has_debug_info(self) -> bool:
-        """Does the file itself carry DWARF lines and types?"""
-        return any(section.name in {".debug_info", ".zdebug_info"} for section in self.sections)
+        """Are there DWARF lines and types, in the file itself or beside it?"""
+        own = any(section.name in {".debug_info", ".zdebug_info"} for section in self.sections)
+        return own or (self.debug is not None and self.debug.has_debug_info)
 
     @property
     def has_symbol_table(self) -> bool:
@@ -100,7 +104,11 @@ class ModuleFile:
         return None
 
     def function_at(self, address: int) -> Symbol | None:
-        """The function that covers `address`; without a name where only unwind tables know it."""
+        """The function that covers `address`; without a name where only unwind tables know it.
+
+        Where several names stand for one function, the exported and plainest one is given: `raise`
+        rather than `__GI_raise`.
+        """
         for table in self._symbol_tables:
             found = [
                 row
@@ -108,10 +116,12 @@ class ModuleFile:
                 if row[4] <= address < row[4] + row[5] and row[1] & 15 in _FUNCTION_TYPES and row[3]
             ]
             if found:
-                best = max(found, key=lambda row: row[4])
-                return Symbol(name=text_at(table.names, best[0]), address=best[4], size=best[5])
-        start = self._function_start(address)
-        return None if start is None else Symbol(name="", address=start, size=0)
+                start = max(row[4] for row in found)
+                named = [(text_at(table.names, row[0]), row) for row in found if row[4] == start]
+                name, row = min(named, key=_plainness)
+                return Symbol(name=name, address=start, size=row[5])
+        start_only = self._function_start(address)
+        return None if start_only is None else Symbol(name="", address=start_only, size=0)
 
     @cached_property
     def imports_by_slot(self) -> dict[int, str]:
@@ -144,10 +154,13 @@ class ModuleFile:
 
     @cached_property
     def _symbol_tables(self) -> tuple[_SymbolTable, ...]:
-        """.symtab before .dynsym: it has the local names too."""
+        """.symtab before .dynsym: it has the local names too, and may lie in the debug file."""
+        separate = self.debug._own_tables(".symtab") if self.debug else ()
+        return (*self._own_tables(".symtab"), *separate, *self._own_tables(".dynsym"))
+
+    def _own_tables(self, kind: str) -> tuple[_SymbolTable, ...]:
         return tuple(
             self._table(section)
-            for kind in (".symtab", ".dynsym")
             for section in self.sections
             if section.name == kind and section.link < len(self.sections)
         )
@@ -199,6 +212,12 @@ def parse_module(data: Bytes) -> ModuleFile:
             "an ELF file without program headers", remedy="give a linked executable or library"
         )
     return ModuleFile(data=data, header=header, segments=segments)
+
+
+def _plainness(named: tuple[str, tuple[int, int, int, int, int, int]]) -> tuple[bool, int, int]:
+    name, row = named
+    exported = row[1] >> 4 in _EXPORTED
+    return (not exported, len(name) - len(name.lstrip("_")), len(name))
 
 
 def _offsets_of(raw: bytes, wanted: bytes) -> set[int]:

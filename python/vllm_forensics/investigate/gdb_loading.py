@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.capture.gdb import GdbSession
+from vllm_forensics.capture.packages import DEBUG_FOLDER
+from vllm_forensics.diagnosis.runtime_frames import is_runtime_module
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.gdb_mi import MiFrame, parse_records, parse_thread_ids
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Gap, Known
-from vllm_forensics.model.process import Address, Architecture
+from vllm_forensics.model.process import Address, Architecture, Module
 
 _UNWINDER: Final = """
 import gdb
@@ -87,10 +89,23 @@ class GdbLoader:
             if isinstance(self._store(module.value), Gap):
                 return False  # what follows was unwound by guesswork; it names no modules to load
             link = session.link(self._store.path_of(module.value))
-            session.console(f"add-symbol-file {link} -o {module.value.bias:#x}")
+            self._add(session, link, module.value)
             self.loaded.add(module.value.path)
             return True
         return False
+
+    def _add(self, session: GdbSession, link: str, module: Module) -> None:
+        """Add a module's symbols; a runtime's without its separate debug information.
+
+        Indexing libc's takes gdb longer than all the rest, for lines that tell a person nothing.
+        Its names are read from the same file without gdb.
+        """
+        runtime = is_runtime_module(module.path)
+        if runtime:
+            session.console("set debug-file-directory /nonexistent")
+        session.console(f"add-symbol-file {link} -o {module.bias:#x}")
+        if runtime:
+            session.console(f"set debug-file-directory {DEBUG_FOLDER}")
 
     def prepare_printers(self, session: GdbSession) -> None:
         """Load the printers of C++ containers, once, before the first variable is printed."""

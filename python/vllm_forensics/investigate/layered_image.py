@@ -211,7 +211,7 @@ class LayeredImage:
         raw = self._list_frames(number, limit)
         if not raw:
             return self._notes.unwind(thread)
-        frames = [self._frame(found, raw) for found in raw[:limit]]
+        frames = [self._frame(raw, level) for level in range(min(len(raw), limit))]
         if thread.crashed:
             frames = self._with_variables(frames, number)
         return Known(
@@ -233,21 +233,23 @@ class LayeredImage:
                 break
         return raw
 
-    def _frame(self, found: MiFrame, stack: tuple[MiFrame, ...]) -> Frame:
+    def _frame(self, stack: tuple[MiFrame, ...], level: int) -> Frame:
+        found = stack[level]
         kind = FrameKind.NATIVE
-        following = stack[found.level + 1] if found.level + 1 < len(stack) else None
+        following = stack[level + 1] if level + 1 < len(stack) else None
         if found.is_signal:
             kind = FrameKind.SIGNAL
         elif following and following.pc == found.pc and following.function != found.function:
             # gdb gives an inlined call the program counter of the function that it became part of.
             kind = FrameKind.INLINED
+        is_caller = level > 0 and not stack[level - 1].is_signal
         module = self.module_at(found.pc)
         known = module.value if isinstance(module, Known) else None
         trusted = known is None or known.path in self._loader.loaded
         return Frame(
             index=found.level,
             pc=found.pc,
-            function=self._qualified(found),
+            function=self._named(found, is_caller=is_caller),
             tier=Tier.GDB,
             kind=kind,
             file=found.file,
@@ -257,13 +259,20 @@ class LayeredImage:
             names_trusted=trusted,
         )
 
-    def _qualified(self, found: MiFrame) -> str | None:
-        """DWARF calls every lambda `operator()`; its symbol knows the function that it is in."""
-        if found.function != "operator()":
+    def _named(self, found: MiFrame, *, is_caller: bool) -> str | None:
+        """Gdb's name, or the symbol table's where gdb has none or only half of one.
+
+        gdb is not given the runtimes' separate debug files, which name their local functions. And
+        DWARF calls every lambda `operator()`; its symbol knows the function that it is in.
+        """
+        if found.function not in {None, "operator()"}:
             return found.function
-        symbol = self.symbol_at(found.pc)
-        name = self.demangle(symbol.value.name) if isinstance(symbol, Known) else symbol
-        return plain_function_name(name.value) if isinstance(name, Known) else found.function
+        # A return address may already belong to the next function, after a call that never returns.
+        symbol = self.symbol_at(found.pc - 1 if is_caller else found.pc)
+        if isinstance(symbol, Gap) or not symbol.value.name:
+            return found.function
+        name = self.demangle(symbol.value.name)
+        return plain_function_name(name.value if isinstance(name, Known) else symbol.value.name)
 
     def _with_variables(self, frames: list[Frame], thread: str) -> list[Frame]:
         """Add arguments and locals to the innermost own calls; a runtime's tell nobody anything."""

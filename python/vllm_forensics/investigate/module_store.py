@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from vllm_forensics.capture import files
+from vllm_forensics.capture.packages import debug_file
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.modules import ModuleFile, parse_module
 from vllm_forensics.model.answer import Answer, Gap, Known
@@ -55,7 +57,20 @@ class ModuleStore:
         answer = self.unchecked(module)
         if isinstance(answer, Gap):
             return answer
-        return _mismatch(module, answer.value.build_id) or answer
+        return _mismatch(module, answer.value.build_id) or self._with_debug(answer)
+
+    def _with_debug(self, answer: Known[ModuleFile]) -> Known[ModuleFile]:
+        """Add the separate debug information of a stripped file: its symbol table names more."""
+        path = None if answer.value.has_symbol_table else debug_file(answer.value.build_id)
+        if path is None:
+            return answer
+        try:
+            debug = parse_module(files.map_file(path))
+        except EvidenceError:
+            return answer
+        if debug.build_id != answer.value.build_id:
+            return answer
+        return Known(value=replace(answer.value, debug=debug), tier=answer.tier)
 
 
 def _mismatch(module: Module, found: str | None) -> Gap | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from vllm_forensics.capture import files
 from vllm_forensics.capture.gdb import GdbSession, interactive_arguments
-from vllm_forensics.capture.packages import debug_package, has_debug_file, wheel_of
+from vllm_forensics.capture.packages import debug_package, wheel_of
 from vllm_forensics.diagnosis.calls import fault_frames
 from vllm_forensics.diagnosis.context import fault_context
 from vllm_forensics.diagnosis.explain import diagnose
@@ -240,7 +240,7 @@ def _module_report(module: Module, store: ModuleStore) -> ModuleReport:
     matches: bool | None = file is not None
     if file is None and isinstance(store.unchecked(module), Gap):
         matches = None
-    has_debug = file.has_debug_info or has_debug_file(module.build_id) if file else None
+    has_debug = file.has_debug_info if file else None
     return ModuleReport(
         path=module.path,
         build_id=module.build_id,
@@ -279,7 +279,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
         answer = store(module)
         if isinstance(answer, Gap):
             gaps.append(answer)
-        elif not answer.value.has_debug_info and not has_debug_file(module.build_id):
+        elif not answer.value.has_debug_info:
             gaps.append(_no_debug_info(module, answer.value.has_symbol_table))
     newer = _source_newer_than(path, image)
     return tuple(dict.fromkeys([*gaps, *newer]))
