@@ -25,7 +25,7 @@ def at_own_line(image: Image, frame: Frame, pc: Address) -> Frame:
         return frame
     answer = image.lines(pc) if pc != frame.pc else None
     if isinstance(answer, Known) and _same_name(answer.value[0].file, frame.file):
-        frame = replace(frame, line=answer.value[0].line)
+        return replace(frame, line=answer.value[0].line)
     if not _SYSTEM_HEADER.fullmatch(frame.file):
         return frame
     decoded = image.instructions(pc)
