@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.diagnosis.access import faulting_access
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.wording import NULL_PAGE
@@ -13,6 +14,7 @@ from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
+_FIRST_ARGUMENT: Final = {"rdi", "x0"}
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -41,17 +43,21 @@ def names_on_stack(frames: tuple[Frame, ...], limit: int = 16) -> frozenset[str]
     return frozenset(frame.function for frame in frames[:limit] if frame.function)
 
 
-def culprit_of(frames: tuple[Frame, ...], finding: Finding) -> Frame | None:
+def culprit_of(
+    frames: tuple[Frame, ...], finding: Finding, *, on_null_object: bool = False
+) -> Frame | None:
     """The first frame in the user's own code; behind a null `this`, its caller.
 
     A member function that was called on a null object is not where the mistake was made.
+    `on_null_object` says that the innermost frame is one, see `is_called_on_null`.
     """
     own = [frame for frame in frames if is_own(frame)]
     if finding.access is Access.EXECUTE:
         # The address that was jumped to is nobody's code, even where it lies in a module's data.
         own = [frame for frame in own if frame.pc != finding.address]
     if finding.kind is FaultKind.NULL_DEREFERENCE:
-        blamed = next((frame for frame in own if not has_null_this(frame)), None)
+        suspects = own[1:] if on_null_object and own and own[0] is frames[0] else own
+        blamed = next((frame for frame in suspects if not has_null_this(frame)), None)
         if blamed is not None:
             return blamed
     return own[0] if own else None
@@ -64,6 +70,21 @@ def has_null_this(frame: Frame) -> bool:
             number = _HEX.search(variable.value)
             return number is not None and int(number.group(), 16) < NULL_PAGE
     return False
+
+
+def is_called_on_null(image: Image, context: FaultContext) -> bool:
+    """Is the faulting function a const member whose object is null, by its symbol alone?
+
+    Without debug information nobody names `this`. But only a const member function's mangled name
+    starts with _ZNK (Itanium C++ ABI, 5.1.6), and its object arrives in the first argument.
+    """
+    symbol = image.symbol_at(context.pc)
+    if not isinstance(symbol, Known) or not symbol.value.name.startswith("_ZNK"):
+        return False
+    access = faulting_access(image, context)
+    if access is None or access.base not in _FIRST_ARGUMENT:
+        return False
+    return dict(context.registers).get(access.base, NULL_PAGE) < NULL_PAGE
 
 
 def reraised_by(image: Image, context: FaultContext) -> str | None:

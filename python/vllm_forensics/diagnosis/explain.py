@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from vllm_forensics.diagnosis.access import instruction_at
-from vllm_forensics.diagnosis.calls import culprit_of, fault_frames, has_null_this, reraised_by
+from vllm_forensics.diagnosis.calls import (
+    culprit_of,
+    fault_frames,
+    has_null_this,
+    is_called_on_null,
+    reraised_by,
+)
 from vllm_forensics.diagnosis.context import FAULT_SIGNALS, FaultContext, fault_context
 from vllm_forensics.diagnosis.origin import origin_of
 from vllm_forensics.diagnosis.recursion import find_recursion
@@ -37,7 +43,7 @@ def diagnose(image: Image) -> Diagnosis | None:
     finding = find_fault(image, context)
     frames = fault_frames(image, context)
     pc = _faulting_pc(context, finding)
-    culprit = culprit_of(frames, finding)
+    culprit = culprit_of(frames, finding, on_null_object=is_called_on_null(image, context))
     if culprit is not None:
         culprit = at_own_line(image, culprit, pc if culprit.pc == context.pc else culprit.pc)
     recursion = find_recursion(image, context, frames)
