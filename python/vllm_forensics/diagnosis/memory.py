@@ -8,7 +8,8 @@ from vllm_forensics.model.answer import Known
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Address
 
-_TEXT_SIZES: Final = (4096, 1024, 64, 8, 1)
+_PAGE: Final = 4096
+_SHORTER: Final = (1024, 64, 8, 1)
 
 
 def read_pointer(image: Image, address: Address) -> Address | None:
@@ -19,7 +20,7 @@ def read_pointer(image: Image, address: Address) -> Address | None:
 
 def read_text(image: Image, address: Address) -> str | None:
     """A NUL-terminated string of at most 4 KiB, or None where there is none."""
-    for size in (*_TEXT_SIZES, 4096 - address % 4096) if address > 0 else ():
+    for size in (_PAGE, _PAGE - address % _PAGE, *_SHORTER) if address > 0 else ():
         raw = image.read(address, size)
         if isinstance(raw, Known):
             return raw.value.split(b"\0", 1)[0].decode("utf-8", "replace")
