@@ -1,0 +1,53 @@
+"""Signals that somebody else sent, and what is left when no rule can prove anything."""
+
+import pytest
+from tests.py.support.images import PID, context_of, crash_image, segv, sent_by_self
+
+from vllm_forensics.diagnosis.outside import external_signal, unknown
+from vllm_forensics.model.finding import FaultKind
+from vllm_forensics.model.process import Signal
+
+
+@pytest.mark.parametrize(
+    ("signal", "sender"),
+    [
+        (Signal(number=6, code=0, sender_pid=7), "process 7"),
+        (Signal(number=15, code=-1, sender_pid=7), "process 7"),
+        (Signal(number=11, code=0, sender_pid=0), "outside this pid namespace"),
+        (Signal(number=3, code=128), "the terminal"),
+    ],
+)
+def test_the_sender_is_named(signal: Signal, sender: str) -> None:
+    image = crash_image("90", signal=signal)
+
+    finding = external_signal(image, context_of(image))
+
+    assert finding is not None
+    assert finding.kind is FaultKind.EXTERNAL_SIGNAL
+    assert sender in finding.summary
+
+
+@pytest.mark.parametrize(
+    "signal", [sent_by_self(6), Signal(number=11, code=0, sender_pid=PID), segv(0)]
+)
+def test_what_the_program_did_to_itself_is_not_external(signal: Signal) -> None:
+    image = crash_image("90", signal=signal)
+
+    assert external_signal(image, context_of(image)) is None
+
+
+@pytest.mark.parametrize(
+    ("signal", "words"),
+    [
+        (sent_by_self(10), "sent the signal to itself"),
+        (Signal(number=0, code=0), "does not say which signal"),
+        (Signal(number=31, code=1), "cause could not be established"),
+    ],
+)
+def test_unknown_says_what_is_not_known(signal: Signal, words: str) -> None:
+    image = crash_image("90", signal=signal)
+
+    finding = unknown(image, context_of(image))
+
+    assert finding.kind is FaultKind.UNKNOWN
+    assert words in finding.summary
