@@ -44,7 +44,7 @@ class CrashRun:
 def run_for_core(
     arguments: Sequence[str], folder: Path, *, kernel_writes: bool, timeout_s: float = 30.0
 ) -> CrashRun:
-    """Run a program in an empty folder until it ends, dead or alive.
+    """Run a program until it ends, dead or alive, in `folder`, which is emptied of cores before.
 
     Where the kernel cannot be made to write cores there (a pipe handler, a hard limit of 0), gdb
     runs the program and writes the core at the moment of the fatal signal.
@@ -53,14 +53,21 @@ def run_for_core(
         ToolError: the program did not start or did not end in time; no gdb where one is needed.
 
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in _cores_in(folder):
+        old.unlink()
     limits = Limits(timeout_s=timeout_s, core_bytes=-1, output_bytes=1 << 20)
     environment = plain_environment({"FORENSICS_DEMO": "1"})
     if kernel_writes:
         completed = run_program(arguments, limits=limits, cwd=folder, environment=environment)
     else:
         completed = _run_under_gdb(arguments, folder, limits, environment)
-    cores = [path for path in sorted(folder.iterdir()) if is_core(str(path))]
+    cores = _cores_in(folder)
     return CrashRun(completed=completed, core=cores[0] if cores else None)
+
+
+def _cores_in(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if is_core(str(path))]
 
 
 def _run_under_gdb(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -45,14 +44,18 @@ def choose_demos(known: Sequence[str], wanted: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def run_demos(program: Path, names: Sequence[str], options: TriageOptions) -> Iterator[DemoOutcome]:
-    """Run each demo in a folder of its own; the machine's core pattern is put back at the end."""
+def run_demos(
+    program: Path, names: Sequence[str], folder: Path, options: TriageOptions
+) -> Iterator[DemoOutcome]:
+    """Run each demo in a folder of its own below `folder`, where its core stays.
+
+    The machine's core pattern is put back at the end.
+    """
     with cores_in_working_directory() as kernel_writes:
         for name in names:
-            with tempfile.TemporaryDirectory(prefix="forensics-demo-") as folder:
-                arguments = [str(program), f"--gtest_filter={name}"]
-                run = run_for_core(arguments, Path(folder), kernel_writes=kernel_writes)
-                yield _outcome(name, run, options)
+            arguments = [str(program), f"--gtest_filter={name}"]
+            run = run_for_core(arguments, folder / name, kernel_writes=kernel_writes)
+            yield _outcome(name, run, options)
 
 
 def _outcome(name: str, run: CrashRun, options: TriageOptions) -> DemoOutcome:

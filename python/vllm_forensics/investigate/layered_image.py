@@ -44,7 +44,7 @@ MAX_FRAMES: Final = 64
 _MAX_MODULES: Final = 128
 OTHER_THREADS_FRAMES: Final = 24
 _FRAMES_WITH_VARIABLES: Final = 8
-_EXPRESSION: Final = re.compile(r"[A-Za-z_][\w.\->:\[\]*&() ]{0,200}")
+_EXPRESSION: Final = re.compile(r"\*?[A-Za-z_][\w.\->:\[\]*& ]{0,200}")
 
 
 class LayeredImage:
@@ -174,7 +174,7 @@ class LayeredImage:
 
     def variable(self, frame: Frame, name: str) -> Answer[Variable]:
         """See `Image.variable`; only names and member paths are evaluated, never calls."""
-        if not _EXPRESSION.fullmatch(name) or re.search(r"\w\s*\(", name):
+        if not _EXPRESSION.fullmatch(name):
             return Gap(what=f"{name!r} is not evaluated: it is no plain expression", tier=Tier.GDB)
         thread = self._gdb_thread(self.threads[0])
         if isinstance(thread, Gap):

@@ -35,7 +35,7 @@ from vllm_forensics.model.report import (
     SourceExcerpt,
     ThreadReport,
 )
-from vllm_forensics.model.stack import Frame, Instruction, Stack
+from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
 
 _MAX_THREADS: Final = 256
 _AROUND_PC: Final = 6
@@ -191,13 +191,24 @@ def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         signature=diagnosis.signature,
         reraised_by=diagnosis.reraised_by,
         origin=diagnosis.origin,
-        objects=culprit.variables if culprit else (),
+        objects=_objects(image, culprit),
         notable_registers=notable_registers(
             image, diagnosis.instruction, dict(diagnosis.context_registers)
         ),
         excerpt=_excerpt(culprit),
         gaps=_gaps(path, notes, store, image),
     )
+
+
+def _objects(image: LayeredImage, culprit: Frame | None) -> tuple[Variable, ...]:
+    """The culprit's variables, and the object that its member function worked on."""
+    if culprit is None:
+        return ()
+    visible = tuple(found for found in culprit.variables if not found.name.startswith("__"))
+    if not any(found.name == "this" for found in visible):
+        return visible
+    itself = image.variable(culprit, "*this")
+    return (*visible, itself.value) if isinstance(itself, Known) else visible
 
 
 def _thread_report(image: LayeredImage, thread: Thread, diagnosis: Diagnosis) -> ThreadReport:

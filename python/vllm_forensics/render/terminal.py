@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -40,6 +41,7 @@ _OVERVIEW_COLUMNS: Final[tuple[JustifyMethod, ...]] = (
 _LABEL_WIDTH: Final = 8
 _MAX_VARIABLES: Final = 12
 _MAX_VALUE: Final = 400
+_MEMBER: Final = re.compile(r"\b[A-Za-z_]\w* = std::(?!unique_ptr|shared_ptr)")
 _WIDEST: Final = 110
 _FUNCTION_WIDTH: Final = 36
 
@@ -293,12 +295,22 @@ def _variables(variables: tuple[Variable, ...]) -> RenderableType:
     table.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
     table.add_column(overflow="fold", max_width=_WIDEST - 24)
     for found in useful[:_MAX_VARIABLES]:
-        value = found.value if len(found.value) <= _MAX_VALUE else f"{found.value[:_MAX_VALUE]}…"
-        table.add_row(Text(f"  {found.name}"), Text(f"= {value}"))
+        table.add_row(Text(f"  {found.name}"), Text(f"= {_shortened(found.value)}"))
     if len(useful) <= _MAX_VARIABLES:
         return table
     rest = Text(f"  and {len(useful) - _MAX_VARIABLES} more (--format json)", style="quiet")
     return Group(table, rest)
+
+
+def _shortened(value: str) -> str:
+    """A long object cut down; where a smart pointer in it is null, to the member that holds it."""
+    if len(value) <= _MAX_VALUE:
+        return value
+    null = value.find("get() = 0x0")
+    holders = [match.start() for match in _MEMBER.finditer(value, 0, max(null, 0))]
+    start = holders[-1] if null >= 0 and holders else 0
+    cut = value[start : start + _MAX_VALUE]
+    return ("… " if start else "") + cut + ("…" if start + _MAX_VALUE < len(value) else "")
 
 
 def _headline(crash: Crash) -> str:

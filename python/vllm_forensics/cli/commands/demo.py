@@ -44,7 +44,8 @@ def command(names: tuple[str, ...], only_list: bool, no_color: bool) -> None:  #
         detail=Detail.FULL if len(chosen) == 1 else Detail.BRIEF,
     )
     outcomes = []
-    for outcome in run_demos(program, chosen, TriageOptions()):
+    cores = Path(".forensics/demo").resolve()
+    for outcome in run_demos(program, chosen, cores, TriageOptions()):
         shown = clean(outcome)
         outcomes.append(shown)
         emit(render_title(shown, style) + _body(shown, style) + "\n", None)
