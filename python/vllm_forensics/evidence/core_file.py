@@ -166,7 +166,7 @@ class CoreImage:
         return Frame(
             index=index,
             pc=pc,
-            function=symbol.value.name or None if isinstance(symbol, Known) else None,
+            function=_plain_name(symbol.value.name) if isinstance(symbol, Known) else None,
             tier=self.signal.tier,
             kind=FrameKind.NATIVE,
             module=known.path if known else None,
@@ -407,3 +407,8 @@ def _flags_at(loads: list[Segment], offset: int) -> int:
 
 def _moved(symbol: Symbol, bias: int) -> Symbol:
     return Symbol(name=symbol.name, address=symbol.address + bias, size=symbol.size)
+
+
+def _plain_name(name: str) -> str | None:
+    """A symbol's qualified name; as it is where it cannot be demangled, and in C."""
+    return (demangle(name) if name.startswith("_Z") else None) or name or None
