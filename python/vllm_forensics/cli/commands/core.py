@@ -32,7 +32,7 @@ class CoreOptions:
 
 
 @click.command("core")
-@click.argument("paths", nargs=-1, type=click.Path())
+@click.argument("paths", nargs=-1, type=click.Path(readable=False))  # triage says what is wrong
 @click.option(
     "--format",
     "output_format",
