@@ -32,7 +32,10 @@ _MEMORY_KINDS = {
     FaultKind.EXECUTE_NON_EXECUTABLE,
     FaultKind.NULL_CALL,
 }
-_ALLOCATOR = ("malloc", "free", "realloc", "calloc", "operator new", "operator delete")
+_ALLOCATOR = (
+    "malloc", "free", "realloc", "calloc", "operator new", "operator delete", "int_malloc",
+    "int_free", "unlink_chunk", "tcache_get",
+)  # fmt: skip
 
 
 def diagnose(image: Image) -> Diagnosis | None:
@@ -171,12 +174,13 @@ def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[
 
 
 def _in_allocator(frames: tuple[Frame, ...]) -> bool:
-    names = [frame.function or "" for frame in frames[:3]]
-    return any(
-        name.lstrip("_").removeprefix("libc_").removeprefix("GI_").startswith(_ALLOCATOR)
-        or name in {"_int_malloc", "_int_free", "malloc_consolidate", "unlink_chunk", "tcache_get"}
-        for name in names
-    )
+    return any(_is_allocator(frame) for frame in frames[:3])
+
+
+def _is_allocator(frame: Frame) -> bool:
+    """By its exact name, or in a runtime by how it begins: `free_blocks` may be the user's own."""
+    name = (frame.function or "").lstrip("_").removeprefix("libc_").removeprefix("GI_")
+    return name in _ALLOCATOR or (not is_own(frame) and name.startswith(_ALLOCATOR))
 
 
 def _module_place(frame: Frame) -> str:
