@@ -33,12 +33,16 @@ def accesses(image: FakeImage) -> tuple[MemoryAccess, ...]:
 @pytest.mark.parametrize(
     ("code", "registers", "expected"),
     [
-        pytest.param("48 8b 47 48", {"rdi": HEAP}, (READ, HEAP + 0x48, 8, "[rdi + 0x48]"), id="load"),
-        pytest.param("c6 47 04 01", {"rdi": HEAP}, (WRITE, HEAP + 4, 1, "[rdi + 0x4]"), id="store"),
+        pytest.param(
+            "48 8b 47 48", {"rdi": HEAP}, (READ, HEAP + 0x48, 8, "[rdi + 0x48]"), id="load"
+        ),
+        pytest.param(
+            "c6 47 04 01", {"rdi": HEAP}, (WRITE, HEAP + 4, 1, "[rdi + 0x4]"), id="store"
+        ),
         pytest.param("48 89 7d f8", {"rbp": SP}, (WRITE, SP - 8, 8, "[rbp - 0x8]"), id="below"),
         pytest.param(
-            "48 8b 44 f7 10", {"rdi": HEAP, "rsi": 3}, (READ, HEAP + 0x28, 8, "[rdi + rsi*8 + 0x10]"),
-            id="scaled index",
+            "48 8b 44 f7 10", {"rdi": HEAP, "rsi": 3},
+            (READ, HEAP + 0x28, 8, "[rdi + rsi*8 + 0x10]"), id="scaled index",
         ),
         pytest.param(
             "8b 05 10 00 00 00", {}, (READ, CODE + 6 + 0x10, 4, f"[{CODE + 0x16:#x}]"),

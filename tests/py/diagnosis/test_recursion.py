@@ -1,0 +1,65 @@
+"""A stack that repeats itself."""
+
+from tests.py.support.images import (
+    CODE,
+    STACK,
+    STACK_END,
+    a_frame,
+    context_of,
+    crash_image,
+    segv,
+    words,
+)
+
+from vllm_forensics.diagnosis.recursion import find_recursion
+from vllm_forensics.model.stack import Frame, Recursion
+
+
+def recursion(
+    frames: tuple[Frame, ...], memory: dict[int, bytes] | None = None
+) -> Recursion | None:
+    image = crash_image(registers={"rsp": STACK}, signal=segv(0), frames=frames, memory=memory)
+    return find_recursion(image, context_of(image), frames)
+
+
+def calls(*pcs: int) -> tuple[Frame, ...]:
+    return tuple(a_frame(at, f"f{pc}", pc=CODE + pc) for at, pc in enumerate(pcs))
+
+
+def test_a_function_that_calls_itself() -> None:
+    assert recursion(calls(9, 1, 1, 1, 1)) == Recursion(first_index=1, period=1, count=4)
+
+
+def test_two_functions_that_call_each_other() -> None:
+    assert recursion(calls(1, 2, 1, 2, 1, 2)) == Recursion(first_index=0, period=2, count=3)
+
+
+def test_two_repeats_are_no_recursion() -> None:
+    assert recursion(calls(1, 1, 2, 3)) is None
+    assert recursion(calls(1, 2, 1, 2, 3)) is None
+
+
+def test_calls_of_one_function_from_different_places_are_no_cycle() -> None:
+    frames = tuple(a_frame(at, "visit", pc=CODE + at) for at in range(9))
+
+    assert recursion(frames) is None
+
+
+def test_beyond_the_frames_the_repeats_are_counted_in_memory() -> None:
+    stack = (words(CODE + 1) * 1000).ljust(STACK_END - STACK, b"\0")
+
+    found = recursion(calls(9, *[1] * 60), {STACK: stack})
+
+    assert found == Recursion(first_index=1, period=1, count=1000)
+
+
+def test_a_recursion_that_ended_within_the_frames_is_not_counted_in_memory() -> None:
+    stack = (words(CODE + 1) * 1000).ljust(STACK_END - STACK, b"\0")
+
+    found = recursion(calls(1, 1, 1, 2, 3, 4, 5), {STACK: stack})
+
+    assert found == Recursion(first_index=0, period=1, count=3)
+
+
+def test_an_empty_stack_has_none() -> None:
+    assert recursion(()) is None
