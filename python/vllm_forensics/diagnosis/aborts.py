@@ -47,7 +47,7 @@ _PYTHON_FATAL: Final = {
 }
 _STD_ASSERT: Final = {"std::__replacement_assert", "std::__glibcxx_assert_fail"}
 _ASAN_ADVICE: Final = (
-    "forensics build --asan   (then run it again: the report names who allocated and who freed)",
+    "rebuild with -fsanitize=address -g, run again   (its report names who allocated and freed)",
     "MALLOC_CHECK_=3 MALLOC_PERTURB_=165   (glibc's own checks, without a rebuild)",
 )
 
@@ -107,7 +107,9 @@ def stack_smashing(image: Image, context: FaultContext) -> Finding | None:
         "the stack protector noticed it when the function returned.",
         proof=(f'__abort_msg holds "{text}"',) if text else ("__stack_chk_fail is on the stack",),
         message=text,
-        advice=("forensics build --asan   (stack-buffer-overflow: names the array and the write)",),
+        advice=(
+            "rebuild with -fsanitize=address -g, run again   (it names the array and the write)",
+        ),
     )
 
 
@@ -146,7 +148,7 @@ def pure_virtual_call(image: Image, context: FaultContext) -> Finding | None:
         "destroyed down to its base class.",
         proof=("__cxa_pure_virtual is on the stack",),
         message="pure virtual method called",
-        advice=("forensics build --ubsan   (-fsanitize=vptr names the object's real type)",),
+        advice=("rebuild with -fsanitize=vptr -g, run again   (it names the object's real type)",),
     )
 
 

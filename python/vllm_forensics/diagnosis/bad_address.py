@@ -279,7 +279,9 @@ def _misaligned(
         access=access.access if access else None,
         address=address,
         size=access.size if access else None,
-        advice=("forensics build --ubsan   (its alignment check names the cast that is wrong)",),
+        advice=(
+            "rebuild with -fsanitize=alignment -g, run again   (it names the cast that is wrong)",
+        ),
     )
 
 

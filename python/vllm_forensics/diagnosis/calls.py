@@ -9,12 +9,13 @@ from vllm_forensics.diagnosis.access import faulting_access
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.wording import NULL_PAGE
-from vllm_forensics.model.answer import Known
+from vllm_forensics.model.answer import Known, Tier
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
 _FIRST_ARGUMENT: Final = {"rdi", "x0"}
+UNNAMED_HANDLER: Final = "a signal handler"
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -35,7 +36,23 @@ def fault_frames(image: Image, context: FaultContext) -> tuple[Frame, ...]:
         for position, frame in enumerate(frames)
         if position and frames[position - 1].kind is FrameKind.SIGNAL and frame.pc == context.pc
     ]
-    return frames[found[-1] :] if found else frames
+    return frames[found[-1] :] if found else (_unreached_frame(image, context, len(frames)),)
+
+
+def _unreached_frame(image: Image, context: FaultContext, index: int) -> Frame:
+    """The frame of the fault itself, where unwinding ended inside the handler."""
+    module = image.module_at(context.pc)
+    symbol = image.symbol_at(context.pc)
+    name = image.demangle(symbol.value.name) if isinstance(symbol, Known) else symbol
+    known = module.value if isinstance(module, Known) else None
+    return Frame(
+        index=index,
+        pc=context.pc,
+        function=name.value if isinstance(name, Known) else None,
+        tier=Tier.NOTES,
+        module=known.path if known else None,
+        module_offset=context.pc - known.bias if known else None,
+    )
 
 
 def names_on_stack(frames: tuple[Frame, ...], limit: int = 16) -> frozenset[str]:
@@ -97,4 +114,4 @@ def reraised_by(image: Image, context: FaultContext) -> str | None:
             handler = frames[position - 1]
             if frames[position + 1].pc == context.pc:
                 return handler.function or handler.module or f"{handler.pc:#x}"
-    return "a signal handler"
+    return UNNAMED_HANDLER

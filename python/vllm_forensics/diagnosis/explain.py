@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vllm_forensics.diagnosis.access import instruction_at
 from vllm_forensics.diagnosis.calls import (
+    UNNAMED_HANDLER,
     culprit_of,
     fault_frames,
     has_null_this,
@@ -32,6 +33,7 @@ _MEMORY_KINDS = {
     FaultKind.EXECUTE_NON_EXECUTABLE,
     FaultKind.NULL_CALL,
 }
+_NOT_HERE = {FaultKind.EXTERNAL_SIGNAL, FaultKind.UNKNOWN}
 _ALLOCATOR = (
     "malloc", "free", "realloc", "calloc", "operator new", "operator delete", "int_malloc",
     "int_free", "unlink_chunk", "tcache_get",
@@ -101,12 +103,16 @@ def _explanation(  # noqa: PLR0913, PLR0917 - one sentence each
         )
     if handler is not None and context.delivered.number != context.signal.number:
         sentences.append(
-            f"The program's signal handler ({handler}) then ended it with "
+            f"{_handler_text(handler)} then ended it with "
             f"{signal_name(context.delivered.number)}; the fault above is the first one."
         )
     elif handler is not None:
-        sentences.append(f"A signal handler ({handler}) sent the signal a second time.")
+        sentences.append(f"{_handler_text(handler)} sent the signal a second time.")
     return " ".join(sentences)
+
+
+def _handler_text(handler: str) -> str:
+    return "A signal handler" if handler == UNNAMED_HANDLER else f"The signal handler {handler}"
 
 
 def _where(context: FaultContext, frames: tuple[Frame, ...], culprit: Frame | None) -> list[str]:
@@ -157,18 +163,18 @@ def _recursion_sentence(frames: tuple[Frame, ...], recursion: Recursion) -> str:
 
 def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[str, ...]:
     steps = list(finding.advice)
-    program = image.process.command or image.process.program or "PROGRAM"
     if finding.kind in _MEMORY_KINDS and culprit is not None:
         steps.append(
-            "forensics build --asan   (a build whose report names who allocated and who freed)"
+            "rebuild with -fsanitize=address -g, run again   "
+            "(its report names who allocated and freed)"
         )
-    if culprit is not None and culprit.file is None and culprit.module is not None:
+    if culprit is not None and culprit.file is None and culprit.module and culprit.names_trusted:
         steps.append(
             f"rebuild {culprit.module.rsplit('/', 1)[-1]} with -g for the source line "
             f"(addr2line -Cfie {culprit.module} {culprit.module_offset or 0:#x})"
         )
     if finding.kind is FaultKind.UNKNOWN:
-        steps.append(f"PYTHONFAULTHANDLER=1 {program}   (prints the Python stack when it dies)")
+        steps.append("set PYTHONFAULTHANDLER=1 for it   (prints the Python stack when it dies)")
     steps.append("forensics core --gdb CORE   (look around by hand, everything loaded)")
     return tuple(dict.fromkeys(steps))
 

@@ -75,7 +75,7 @@ class GdbLoader:
                 f"gdb cannot open the core: {opened.error}",
                 remedy="try it by hand: gdb PROGRAM CORE",
             )
-        if self._is_bad_call():
+        if self.is_bad_call():
             code = _UNWINDER.format(pc=self._notes.threads[0].pc)
             session.console(f"python exec({code!r})")
         return parse_thread_ids(parse_records(session.command("-thread-info")))
@@ -113,7 +113,7 @@ class GdbLoader:
             self._printers_wanted = False
             session.load_printers()
 
-    def _is_bad_call(self) -> bool:
+    def is_bad_call(self) -> bool:
         """Did the crashing thread jump to where no code is, with a return address left behind?"""
         thread = self._notes.threads[0]
         if self._is_code(thread.pc) or self._notes.process.architecture is not Architecture.X86_64:

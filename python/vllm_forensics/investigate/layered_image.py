@@ -211,13 +211,28 @@ class LayeredImage:
         raw = self._list_frames(number, limit)
         if not raw:
             return self._notes.unwind(thread)
-        frames = [self._frame(raw, level) for level in range(min(len(raw), limit))]
+        reliable = self._reliable(raw)
+        frames = [self._frame(raw, level) for level in range(min(reliable, limit))]
         if thread.crashed:
             frames = self._with_variables(frames, number)
         return Known(
-            value=Stack(tid=thread.tid, frames=tuple(frames), truncated=len(raw) > limit),
+            value=Stack(tid=thread.tid, frames=tuple(frames), truncated=len(raw) > len(frames)),
             tier=Tier.GDB,
         )
+
+    def _reliable(self, raw: tuple[MiFrame, ...]) -> int:
+        """How many frames were unwound by tables: up to the first whose module gdb does not have.
+
+        Beyond it gdb guesses. An address without any code is passed over only where it was called
+        and the innermost: the unwinder for bad calls knows its caller.
+        """
+        for level, found in enumerate(raw):
+            module = self.module_at(found.pc)
+            known = isinstance(module, Known) and module.value.path in self._loader.loaded
+            bad_call = level == 0 and self._loader.is_bad_call()
+            if not (known or bad_call or found.is_signal):
+                return level + 1
+        return len(raw)
 
     def _list_frames(self, number: str, limit: int) -> tuple[MiFrame, ...]:
         """One more frame than `limit`, if there is one; asked again after each module added."""

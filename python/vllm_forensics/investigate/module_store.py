@@ -43,7 +43,11 @@ class ModuleStore:
         try:
             return Known(value=parse_module(files.map_file(self.path_of(module))))
         except EvidenceError as error:
-            return Gap(what=f"{module.path}: {error.message}", remedy=error.remedy)
+            option = ", or pass --executable PATH" if module.path == self.program else ""
+            return Gap(
+                what=f"{module.path} {error.message}: no names, and no stack beyond its frames",
+                remedy=f"put the same build back there{option}",
+            )
 
     def _open(self, module: Module) -> Answer[ModuleFile]:
         if module.path.startswith("["):

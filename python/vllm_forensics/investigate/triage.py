@@ -226,7 +226,7 @@ def _thread_report(image: LayeredImage, thread: Thread, diagnosis: Diagnosis) ->
         crashed=True,
         stack=Stack(
             tid=stack.tid,
-            frames=stack.frames,
+            frames=(*stack.frames, *(f for f in belonging if f not in stack.frames)),
             truncated=stack.truncated,
             recursion=diagnosis.recursion,
         ),

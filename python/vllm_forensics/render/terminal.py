@@ -30,13 +30,14 @@ _THEME: Final = Theme(
         "good": "green",
     }
 )
-_OVERVIEW_COLUMNS: Final[tuple[JustifyMethod, ...]] = (
-    "right",
-    "right",
-    "left",
-    "left",
-    "left",
-    "left",
+_OVERVIEW_COLUMNS: Final[tuple[tuple[JustifyMethod, int], ...]] = (
+    # number, how many, kind, what, function, place: a narrow terminal takes from the last ones
+    ("right", 2),
+    ("right", 4),
+    ("left", 18),
+    ("left", 14),
+    ("left", 0),
+    ("left", 0),
 )
 _LABEL_WIDTH: Final = 8
 _MAX_VARIABLES: Final = 12
@@ -125,8 +126,10 @@ class _Writer:
         yield Text()
         by_core = {crash.core: crash for crash in report.crashes}
         table = Table.grid(padding=(0, 2))
-        for justify in _OVERVIEW_COLUMNS:
-            table.add_column(justify=justify, no_wrap=True, overflow="ellipsis")
+        for justify, least in _OVERVIEW_COLUMNS:
+            table.add_column(
+                justify=justify, no_wrap=True, overflow="ellipsis", min_width=least or None
+            )
         for number, group in enumerate(report.groups, start=1):
             crash = by_core[group.representative]
             table.add_row(
@@ -174,7 +177,7 @@ class _Writer:
 
     def _where(self, crash: Crash, thread: ThreadReport) -> Iterator[RenderableType]:
         name = f' "{thread.name}"' if thread.name else ""
-        handler = f" · before the handler {crash.reraised_by}" if crash.reraised_by else ""
+        handler = f" · before it ran {crash.reraised_by}" if crash.reraised_by else ""
         yield Text(f"Where   thread {thread.tid}{name}{handler}", style="head")
         recursion = thread.stack.recursion
         last = recursion.first_index + recursion.period if recursion else None
