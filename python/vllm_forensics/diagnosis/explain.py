@@ -54,9 +54,7 @@ def diagnose(image: Image) -> Diagnosis | None:
     recursion = find_recursion(image, context, frames)
     origin = origin_of(image, context, finding)
     handler = reraised_by(image, context)
-    at_fault = (
-        context.signal.number in FAULT_SIGNALS and finding.kind is not FaultKind.EXTERNAL_SIGNAL
-    )
+    at_fault = context.signal.number in FAULT_SIGNALS and finding.kind not in _NOT_HERE
     instruction = instruction_at(image, pc) if at_fault else None
     return Diagnosis(
         finding=finding,

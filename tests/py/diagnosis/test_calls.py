@@ -73,11 +73,15 @@ def test_all_frames_belong_to_a_fault_that_no_handler_saw() -> None:
     assert fault_frames(image, context_of(image)) == HANDLED
 
 
-def test_a_stack_that_never_reaches_the_fault_is_kept_whole() -> None:
+def test_a_fault_that_unwinding_never_reached_is_a_frame_of_its_own() -> None:
     handler = a_signal_frame(segv(0), pc=FAULT_PC + 8)
     image = crash_image(signal=sent_by_self(6), frames=HANDLED, handler_frames=(handler,))
 
-    assert fault_frames(image, context_of(image)) == HANDLED
+    (frame,) = fault_frames(image, context_of(image))
+
+    assert frame.pc == FAULT_PC + 8
+    assert frame.index == len(HANDLED)
+    assert frame.function is None
 
 
 def test_only_the_nearest_names_count() -> None:
