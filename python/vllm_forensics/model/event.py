@@ -25,8 +25,13 @@ class Event:
 
     kind: EventKind
     block: int
-    """A block id, or an address where the block is a piece of heap."""
+    """A block id, or an address where the block is a piece of heap; of a copy, the target."""
+    pool: str | None = None
+    """Which allocator counts the ids, where there is more than one."""
+    source: int | None = None
+    """Of a copy or swap: the block that was read."""
     generation: int | None = None
+    """Which life of the block: it grows with each allocation of the same id."""
     step: int | None = None
     thread: str | None = None
     file: str | None = None
@@ -40,6 +45,7 @@ class Chain:
 
     block: int
     events: tuple[Event, ...]
+    pool: str | None = None
 
     def index_of_last(self, kind: EventKind) -> int | None:
         """Where the last event of `kind` stands, or None."""
