@@ -113,7 +113,7 @@ def parse_header(data: Bytes) -> Header:
         # More than 65,534 segments: elf(5) puts the true number into sh_info of section 0.
         try:
             phnum = _SHDR.unpack_from(data, fields[6])[7]
-        except struct.error:
+        except (struct.error, OverflowError):
             phnum = _PN_XNUM
     return Header(
         type=fields[1],
@@ -166,7 +166,8 @@ def parse_notes(data: Bytes, align: int = 4) -> Iterator[Note]:
     while offset + _NHDR.size <= len(data):
         name_size, size, kind = _NHDR.unpack_from(data, offset)
         name_start = offset + _NHDR.size
-        start = name_start + _round_up(name_size, align)
+        # Rounded from the entry's start, header included (glibc's ELF_NOTE_DESC_OFFSET).
+        start = offset + _round_up(_NHDR.size + name_size, align)
         if start + size > len(data):
             return
         owner = bytes(data[name_start : name_start + min(name_size, 64)]).rstrip(b"\0")
