@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+import struct
 from typing import Final
 
 from vllm_forensics.diagnosis.access import faulting_access
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.wording import NULL_PAGE
-from vllm_forensics.model.answer import Known, Tier
+from vllm_forensics.model.answer import Gap, Known, Tier
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
 _FIRST_ARGUMENT: Final = {"rdi", "x0"}
 UNNAMED_HANDLER: Final = "a signal handler"
+_C_LIBRARY: Final = re.compile(r"libc[.-].*|libpthread[.-].*|ld-musl.*")
+_FAULTHANDLER: Final = struct.Struct("<ii")
+# Two numbers, a pointer, a struct sigaction, a number; for each of SIGBUS, SIGILL, SIGFPE, SIGABRT
+# and SIGSEGV.
+_FAULTHANDLER_SIZE: Final = 8 + 8 + 152 + 8
+_FAULTHANDLER_COUNT: Final = 5
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -105,13 +112,46 @@ def is_called_on_null(image: Image, context: FaultContext) -> bool:
 
 
 def reraised_by(image: Image, context: FaultContext) -> str | None:
-    """The handler that sent the final signal: the outermost frame inside the signal frame."""
+    """The handler that sent the final signal: the outermost frame inside the signal frame.
+
+    A handler whose last act is raise() jumps there and leaves no frame (faulthandler at -O2): the
+    C library's function is then outermost, and is not named as the handler.
+    """
     if context.frame is None:
         return None
     frames = crashing_stack(image, context).frames
     for position, frame in enumerate(frames):
         if frame.kind is FrameKind.SIGNAL and position and frames[position + 1 :][:1]:
             handler = frames[position - 1]
-            if frames[position + 1].pc == context.pc:
-                return handler.function or handler.module or f"{handler.pc:#x}"
-    return UNNAMED_HANDLER
+            if frames[position + 1].pc != context.pc:
+                continue
+            if _C_LIBRARY.match((handler.module or "").rsplit("/", 1)[-1]):
+                break
+            return handler.function or handler.module or f"{handler.pc:#x}"
+    return _faulthandler(image, context) or "a signal handler"
+
+
+def _faulthandler(image: Image, context: FaultContext) -> str | None:
+    """Python's faulthandler, by its table: it is on, and has just taken itself off this signal.
+
+    Modules/faulthandler.c: an array `faulthandler_handlers` of signal number, whether enabled, name
+    and previous handler; the handler disables its own entry before it sends the signal again.
+    """
+    for module in image.modules:
+        if "python" not in module.name:
+            continue
+        table = image.symbol_named(module, "faulthandler_handlers")
+        if isinstance(table, Gap):
+            continue
+        raw = image.read(table.value.address, _FAULTHANDLER_SIZE * _FAULTHANDLER_COUNT)
+        enabled = (
+            dict(
+                _FAULTHANDLER.unpack_from(raw.value, at * _FAULTHANDLER_SIZE)
+                for at in range(_FAULTHANDLER_COUNT)
+            )
+            if isinstance(raw, Known)
+            else {}
+        )
+        if enabled.get(context.signal.number) == 0 and any(enabled.values()):
+            return "faulthandler_fatal_error"
+    return None
