@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.files import is_core
+from vllm_forensics.capture.files import cores_in, map_file
 from vllm_forensics.capture.process import (
     Completed,
     Limits,
@@ -15,7 +15,7 @@ from vllm_forensics.capture.process import (
     plain_environment,
     run_program,
 )
-from vllm_forensics.errors import ToolError
+from vllm_forensics.errors import EvidenceError, ToolError
 
 _SCRIPT: Final = (
     "set confirm off",
@@ -54,7 +54,7 @@ def run_for_core(
 
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for old in _cores_in(folder):
+    for old in cores_in(folder):
         old.unlink()
     limits = Limits(timeout_s=timeout_s, core_bytes=-1, output_bytes=1 << 20)
     environment = plain_environment({"FORENSICS_DEMO": "1"})
@@ -62,12 +62,8 @@ def run_for_core(
         completed = run_program(arguments, limits=limits, cwd=folder, environment=environment)
     else:
         completed = _run_under_gdb(arguments, folder, limits, environment)
-    cores = _cores_in(folder)
+    cores = cores_in(folder)
     return CrashRun(completed=completed, core=cores[0] if cores else None)
-
-
-def _cores_in(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.iterdir()) if is_core(str(path))]
 
 
 def _run_under_gdb(
@@ -88,3 +84,22 @@ def _run_under_gdb(
         stderr=completed.stderr,
         pid=completed.pid,
     )
+
+
+def find_new_cores(folder: Path, pid: int) -> list[Path]:
+    """The cores of one process in a folder, by the process id that they hold."""
+    found = []
+    for path in cores_in(folder):
+        try:
+            notes = map_file(path)
+        except EvidenceError:
+            continue
+        if _holds_pid(bytes(notes[: 1 << 16]), pid):
+            found.append(path)
+    return found
+
+
+def _holds_pid(head: bytes, pid: int) -> bool:
+    """Is this the pid of the core's first NT_PRSTATUS? It lies 32 bytes into the note (core(5))."""
+    at = head.find(b"CORE\0\0\0\0")
+    return at >= 0 and head[at + 8 + 32 : at + 8 + 36] == pid.to_bytes(4, "little")

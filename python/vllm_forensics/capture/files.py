@@ -136,6 +136,11 @@ def is_core(path: str) -> bool:
     return head[:4] == b"\x7fELF" and head[16:18] in {b"\x04\x00", b"\x00\x04"}
 
 
+def cores_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """The cores directly inside a folder, by name; none where it cannot be listed."""
+    return [Path(path) for path in _regular_entries(os.fspath(folder)) if is_core(path)]
+
+
 def read_source(path: str, first: int, last: int) -> tuple[str, ...]:
     """Lines `first` to `last` (from 1) of a source file; empty where it cannot be read."""
     if not is_regular_file(path):

@@ -14,6 +14,9 @@ from vllm_forensics.errors import ForensicsError
 _COMMANDS: Final = {
     "build": "rebuild the C++ sources under sanitizers",
     "core": "explain core dumps: what died, where, why, and what to do next",
+    "doctor": "check whether a crash here leaves evidence, and prove it",
+    "prune": "keep cores within a budget of disk",
+    "setup": "let this machine keep cores; --restore puts it back",
     "demo": "crash the minimal demos and explain each crash",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 from vllm_forensics.capture.gdb import GdbSession
@@ -75,9 +76,8 @@ class GdbLoader:
                 f"gdb cannot open the core: {opened.error}",
                 remedy="try it by hand: gdb PROGRAM CORE",
             )
-        if self.is_bad_call():
-            code = _UNWINDER.format(pc=self._notes.threads[0].pc)
-            session.console(f"python exec({code!r})")
+        for pc in self.bad_calls:
+            session.console(f"python exec({_UNWINDER.format(pc=pc)!r})")
         return parse_thread_ids(parse_records(session.command("-thread-info")))
 
     def add_module_of(self, frames: tuple[MiFrame, ...], session: GdbSession) -> bool:
@@ -113,12 +113,21 @@ class GdbLoader:
             self._printers_wanted = False
             session.load_printers()
 
-    def is_bad_call(self) -> bool:
-        """Did the crashing thread jump to where no code is, with a return address left behind?"""
+    @cached_property
+    def bad_calls(self) -> frozenset[Address]:
+        """Where the crashing thread jumped to without code there, a return address left behind.
+
+        Also before a signal handler ran, which is where the signal's frame goes on.
+        """
+        if self._notes.process.architecture is not Architecture.X86_64:
+            return frozenset()
         thread = self._notes.threads[0]
-        if self._is_code(thread.pc) or self._notes.process.architecture is not Architecture.X86_64:
-            return False
-        word = self._notes.read(thread.sp, 8)
+        frames = self._notes.signal_frames(thread)
+        states = [(thread.pc, thread.sp), *((frame.pc, frame.sp) for frame in frames)]
+        return frozenset(pc for pc, sp in states if not self._is_code(pc) and self._points_back(sp))
+
+    def _points_back(self, sp: Address) -> bool:
+        word = self._notes.read(sp, 8)
         return isinstance(word, Known) and self._is_code(int.from_bytes(word.value, "little"))
 
     def _is_code(self, address: Address) -> bool:

@@ -223,13 +223,13 @@ class LayeredImage:
     def _reliable(self, raw: tuple[MiFrame, ...]) -> int:
         """How many frames were unwound by tables: up to the first whose module gdb does not have.
 
-        Beyond it gdb guesses. An address without any code is passed over only where it was called
-        and the innermost: the unwinder for bad calls knows its caller.
+        Beyond it gdb guesses. An address without any code is passed over only where it was called:
+        the unwinder for bad calls knows its caller.
         """
         for level, found in enumerate(raw):
             module = self.module_at(found.pc)
             known = isinstance(module, Known) and module.value.path in self._loader.loaded
-            bad_call = level == 0 and self._loader.is_bad_call()
+            bad_call = found.pc in self._loader.bad_calls
             if not (known or bad_call or found.is_signal):
                 return level + 1
         return len(raw)

@@ -1,0 +1,176 @@
+"""Makes a machine keep cores, within a budget of disk, and puts it back as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.capture.files import cores_in
+from vllm_forensics.capture.host import CORE_PATTERN
+from vllm_forensics.errors import ToolError, UsageError
+
+CORE_FOLDER: Final = Path("/var/tmp/forensics")  # noqa: S108 - root-owned, sticky, see make_folder
+DEFAULT_PATTERN: Final = f"{CORE_FOLDER}/core.%e.%p.%t"
+STATE_FILE: Final = Path("/var/lib/vllm-forensics/setup.json")
+PATTERN_BYTES: Final = 127
+_WRITE_ONLY: Final = 0o1733
+"""Everybody may leave a core, nobody may list or remove another's; the kernel follows no links."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One setting, before and after."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    previous: str
+    ours: str
+
+
+def set_up(pattern: str, shell_pid: int | None) -> tuple[Change, ...]:
+    """Set core_pattern, make its folder, lift the calling shell's core limit.
+
+    Raises:
+        UsageError: the pattern is too long, or a pipe.
+        ToolError: not permitted; nothing was changed.
+
+    """
+    if len(pattern.encode()) > PATTERN_BYTES or pattern.startswith("|") or "\n" in pattern:
+        raise UsageError(
+            f"{pattern!r} is no usable file pattern of at most {PATTERN_BYTES} bytes",
+            remedy=f"for example {DEFAULT_PATTERN}",
+        )
+    before = _read_pattern()
+    state = _read_state()
+    original = state.previous if state and before == state.ours else before
+    _require_permission()
+    changes = []
+    folder = Path(pattern).parent
+    if pattern.startswith("/") and "%" not in str(folder):
+        changes += _make_folder(folder)
+    _write_state(_State(previous=original, ours=pattern))
+    CORE_PATTERN.write_text(pattern, encoding="utf-8")
+    changes.append(Change(name="core_pattern", before=before, after=_read_pattern()))
+    if shell_pid is not None:
+        changes += _lift_limit(shell_pid)
+    return tuple(changes)
+
+
+def restore() -> tuple[Change, ...]:
+    """Put core_pattern back, if the present value is the one that `set_up` set.
+
+    Raises:
+        ToolError: nothing to restore, changed by somebody else since, or not permitted.
+
+    """
+    state = _read_state()
+    if state is None:
+        raise ToolError("nothing was set up here", remedy="forensics setup sets core_pattern")
+    before = _read_pattern()
+    if before != state.ours:
+        raise ToolError(
+            f"core_pattern is {before!r} now, not {state.ours!r}: somebody else changed it since",
+            remedy=f"as root, if you mean it: sysctl -w 'kernel.core_pattern={state.previous}'",
+        )
+    _require_permission()
+    CORE_PATTERN.write_text(state.previous, encoding="utf-8")
+    STATE_FILE.unlink()
+    return (Change(name="core_pattern", before=before, after=_read_pattern()),)
+
+
+def prune(folder: Path, *, keep: int | None, max_bytes: int | None) -> tuple[Path, ...]:
+    """Remove the oldest cores of a folder beyond a number or a size; says which.
+
+    Only files that are cores are counted and removed. Sizes are those on disk, holes left out.
+    """
+    cores = [(path.stat(), path) for path in cores_in(folder)]
+    cores.sort(key=lambda entry: entry[0].st_mtime_ns, reverse=True)
+    removed, used = [], 0
+    for position, (state, path) in enumerate(cores):
+        used += state.st_blocks * 512
+        too_many = keep is not None and position >= keep
+        too_large = max_bytes is not None and used > max_bytes
+        if too_many or too_large:
+            used -= state.st_blocks * 512
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+            removed.append(path)
+    return tuple(removed)
+
+
+def _make_folder(folder: Path) -> list[Change]:
+    if folder.is_symlink():
+        raise ToolError(f"{folder} is a link", remedy="give another --pattern")
+    existed = folder.exists()
+    before = oct(folder.stat().st_mode & 0o7777) if existed else "not there"
+    if existed and folder != CORE_FOLDER:
+        return []  # somebody's own folder keeps its rights
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(_WRITE_ONLY)
+    after = oct(folder.stat().st_mode & 0o7777)
+    return [] if before == after else [Change(name=str(folder), before=before, after=after)]
+
+
+def _lift_limit(pid: int) -> list[Change]:
+    """Lift the hard limit too where that is allowed (CAP_SYS_RESOURCE), else the soft one to it."""
+    name = f"core limit of the shell (pid {pid})"
+    try:
+        before = resource.prlimit(pid, resource.RLIMIT_CORE)
+    except OSError:
+        return []
+    for limits in ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), (before[1], before[1])):
+        with contextlib.suppress(OSError, ValueError):
+            resource.prlimit(pid, resource.RLIMIT_CORE, limits)
+            break
+    after = _limit_text(resource.prlimit(pid, resource.RLIMIT_CORE)[0])
+    if after == "0 bytes":
+        after += ": the hard limit is 0, and only CAP_SYS_RESOURCE may raise it"
+    return [Change(name=name, before=_limit_text(before[0]), after=after)]
+
+
+def _limit_text(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else f"{value} bytes"
+
+
+def _require_permission() -> None:
+    if not os.access(CORE_PATTERN, os.W_OK):
+        raise ToolError(
+            "core_pattern may not be changed by this user; nothing was changed",
+            remedy="sudo forensics setup; without root: forensics run -- COMMAND",
+        )
+
+
+def _read_pattern() -> str:
+    try:
+        return CORE_PATTERN.read_text(encoding="utf-8").rstrip("\n")
+    except OSError as error:
+        raise ToolError("core_pattern cannot be read", remedy="is /proc mounted?") from error
+
+
+def _read_state() -> _State | None:
+    try:
+        raw = json.loads(STATE_FILE.read_text(encoding="utf-8"))
+        return _State(previous=str(raw["previous"]), ours=str(raw["ours"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_state(state: _State) -> None:
+    try:
+        STATE_FILE.parent.mkdir(parents=True, exist_ok=True)
+        STATE_FILE.write_text(json.dumps(asdict(state)), encoding="utf-8")
+    except OSError as error:
+        raise ToolError(
+            f"{STATE_FILE} cannot be written, so nothing was changed: {error.strerror}",
+            remedy="make room or mount /var/lib writable",
+        ) from error

@@ -1,0 +1,69 @@
+"""Can a crash here leave evidence? Reads the machine, judges it, proves it with a real crash."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.capture.crash import find_new_cores
+from vllm_forensics.capture.machine import core_folder_of, read_machine
+from vllm_forensics.capture.process import Limits, run_program
+from vllm_forensics.diagnosis.machine import judge
+from vllm_forensics.errors import ToolError
+from vllm_forensics.model.machine import CaptureProof, Checkup, MachineFacts
+
+_CRASH: Final = "import ctypes; ctypes.string_at(0x48)"
+
+
+def examine(folder: Path) -> Checkup:
+    """Check the machine for programs that run in `folder`. The proof's own core is removed."""
+    facts = read_machine(folder)
+    return Checkup(checks=judge(facts), proof=prove_capture(facts))
+
+
+def prove_capture(facts: MachineFacts) -> CaptureProof:
+    """Crash a child of ours as the kernel would see any program, and look for its core.
+
+    Where none is left and the limit may be lifted, a second child shows whether that was all.
+    """
+    proof = _crash_once(facts, lift_limit=False)
+    if proof.captured or facts.core_limit_soft == -1 or facts.core_limit_hard == 0:
+        return proof
+    lifted = _crash_once(facts, lift_limit=True)
+    if not lifted.captured:
+        return proof
+    return replace(proof, how=f"{proof.how}; with the limit lifted (ulimit -c unlimited) it does")
+
+
+def _crash_once(facts: MachineFacts, *, lift_limit: bool) -> CaptureProof:
+    with tempfile.TemporaryDirectory(prefix="forensics-doctor-") as scratch:
+        folder = core_folder_of(facts.core_pattern, Path(scratch))
+        limits = Limits(timeout_s=20.0, core_bytes=-1 if lift_limit else None)
+        command = [sys.executable, "-I", "-c", _CRASH]
+        try:
+            done = run_program(command, limits=limits, cwd=Path(scratch))
+        except ToolError as error:
+            return CaptureProof(captured=False, how=error.message)
+        if done.status != -signal.SIGSEGV:
+            return CaptureProof(
+                captured=False, how=f"the child ended with status {done.status}, not with SIGSEGV"
+            )
+        if folder is None:
+            return CaptureProof(captured=False, how="a child's core went to the pipe's program")
+        found = find_new_cores(folder, done.pid)
+        if not found:
+            return CaptureProof(captured=False, how="a child died of SIGSEGV and left no core")
+        size = found[0].stat().st_size
+        shown = found[0].name if folder == Path(scratch) else str(found[0])
+        for path in found:
+            path.unlink()
+        return CaptureProof(
+            captured=True,
+            how="a child died of SIGSEGV and left a core",
+            core=shown,
+            core_bytes=size,
+        )
