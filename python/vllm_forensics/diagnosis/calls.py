@@ -35,8 +35,8 @@ def crashing_stack(image: Image, context: FaultContext) -> Stack:
 def fault_frames(image: Image, context: FaultContext) -> tuple[Frame, ...]:
     """The calls from the fault outwards: those of a handler that ran afterwards are left out."""
     frames = crashing_stack(image, context).frames
-    if context.frame is None:
-        return frames
+    if context.frame is None or (context.pc, context.sp) == (context.thread.pc, context.thread.sp):
+        return frames  # no handler ran, or it has returned already
     # The handler's own raise() stands at the very address of an abort() that it was called for.
     found = [
         position

@@ -31,7 +31,8 @@ class AfterBadCall(Unwinder):
             return None
         sp = pending.read_register('rsp')
         word = sp.cast(gdb.lookup_type('long').pointer()).dereference()
-        info = pending.create_unwind_info(Id(sp, pc))
+        # As a signal frame has the sp that it restores: the two must not look like one frame.
+        info = pending.create_unwind_info(Id(sp + 8, pc))
         info.add_saved_register('rip', word.cast(pc.type))
         info.add_saved_register('rsp', sp + 8)
         for name in ('rbp', 'rbx', 'r12', 'r13', 'r14', 'r15'):
