@@ -23,8 +23,10 @@ _STANDARD: Final = {
 _SPECIAL: Final = {
     "TV": "vtable for ", "TI": "typeinfo for ", "TS": "typeinfo name for ", "TT": "VTT for ",
 }  # fmt: skip
-_NUMBER: Final = re.compile(r"\d+")
+_NUMBER: Final = re.compile(r"[0-9]+")
 _MAX_LENGTH: Final = 4096
+_MAX_RESULT: Final = 16 << 10
+"""Substitutions let a short name double its length again and again."""
 _MAX_DEPTH: Final = 64
 
 
@@ -158,7 +160,10 @@ class _Reader:
                 )
             else:
                 arguments.append(self.type())
-        return f"<{', '.join(arguments)}>"
+        found = f"<{', '.join(arguments)}>"
+        if len(found) > _MAX_RESULT:
+            raise _Unknown
+        return found
 
     def _substitution(self) -> str:
         if self._peek(2) in _STANDARD:
