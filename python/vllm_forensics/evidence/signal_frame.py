@@ -50,6 +50,7 @@ _TRAPS: Final = {
 }  # fmt: skip
 _SCAN_UP: Final = 1 << 20
 _SCAN_DOWN: Final = 64 << 10
+_ADDRESSES: Final = (1 << 64) - 1
 
 
 class Memory(Protocol):
@@ -214,7 +215,9 @@ def _restorers(memory: Memory) -> Iterator[Address]:
             continue
         file = memory.module_file(module)
         if isinstance(file, Known):
-            yield from (module.bias + address for address in _find_code(file.value, _RESTORER))
+            for address in _find_code(file.value, _RESTORER):
+                # A damaged program header can put the bias anywhere.
+                yield (module.bias + address) & _ADDRESSES
 
 
 def _find_code(file: ModuleFile, wanted: bytes) -> Iterator[int]:
