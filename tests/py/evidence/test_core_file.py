@@ -181,8 +181,7 @@ def test_cut_anywhere_it_is_refused_or_answers() -> None:
     for size in range(len(whole)):
         try:
             image = CoreImage(memoryview(whole[:size]), no_files)
-        except EvidenceError as error:
-            assert error.remedy
+        except EvidenceError:
             continue
         ask_everything(image)
 
@@ -418,8 +417,7 @@ def test_a_damaged_core_is_refused_or_answers(library: SampleLibrary, data: st.D
 
     try:
         image = CoreImage(memoryview(raw), source)
-    except EvidenceError as error:
-        assert error.remedy
+    except EvidenceError:
         return
     ask_everything(image)
 
