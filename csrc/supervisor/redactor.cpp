@@ -1,0 +1,123 @@
+#include "supervisor/redactor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace forensics {
+namespace {
+
+constexpr std::size_t kShortest = 8;
+constexpr std::size_t kLongest = 8192;
+
+std::size_t hash_of(const char* text) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, text, sizeof word);
+  return (word * 0x9E3779B97F4A7C15U) >> 48U;
+}
+
+bool contains_digit(std::string_view text) {
+  return text.find_first_of("0123456789") != std::string_view::npos;
+}
+
+}  // namespace
+
+bool Redactor::is_secret_shaped(std::string_view value) {
+  if (value.size() < kShortest) {
+    return false;
+  }
+  if (value.front() == '/' || value.front() == '.' || value.find(":/") == 0) {
+    return false;  // a path, or a list of them
+  }
+  if (value.front() == '-' && value.find('=') == std::string_view::npos) {
+    return false;  // the name of an option
+  }
+  if (value.size() > 3 && value.substr(value.size() - 3) == ".py") {
+    return false;
+  }
+  if (value.find_first_not_of("0123456789.:,x") == std::string_view::npos && value.size() < 12) {
+    return false;
+  }
+  const bool plain =
+      value.find_first_not_of("abcdefghijklmnopqrstuvwxyz_./") == std::string_view::npos;
+  return !plain || contains_digit(value);
+}
+
+void Redactor::add_range(std::uint64_t start, std::uint64_t end) {
+  if (start < end) {
+    ranges_.emplace_back(start, end);
+  }
+}
+
+void Redactor::add_strings(std::string_view block) {
+  while (!block.empty()) {
+    const std::size_t end = std::min(block.find('\0'), block.size());
+    const std::string_view text = block.substr(0, end);
+    block.remove_prefix(std::min(end + 1, block.size()));
+    add_value(text);
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) {
+      add_value(text.substr(equals + 1));
+    }
+  }
+}
+
+void Redactor::add_value(std::string_view value) {
+  if (is_secret_shaped(value)) {
+    values_.emplace_back(value.substr(0, kLongest));
+  }
+}
+
+void Redactor::prepare() {
+  std::sort(values_.begin(), values_.end());
+  values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
+  for (const std::string& value : values_) {
+    prefixes_.set(hash_of(value.data()));
+    longest_ = std::max(longest_, value.size());
+  }
+}
+
+void Redactor::redact(const MemoryReader& memory, std::uint64_t address, std::byte* bytes,
+                      std::size_t size) const {
+  for (const auto& [start, end] : ranges_) {
+    const std::uint64_t from = std::max(start, address);
+    const std::uint64_t to = std::min(end, address + size);
+    if (from < to) {
+      std::memset(bytes + (from - address), 0, to - from);
+    }
+  }
+  if (values_.empty()) {
+    return;
+  }
+  // The same bytes with a margin, as far as it can be read.
+  const std::size_t margin = std::min<std::uint64_t>(longest_, address);
+  std::vector<char> wide(margin + size + margin, '\0');
+  auto* start = reinterpret_cast<std::byte*>(wide.data());
+  if (memory.read(address - margin, start, margin) != margin) {
+    std::memset(start, 0, margin);
+  }
+  std::memcpy(start + margin, bytes, size);
+  static_cast<void>(memory.read(address + size, start + margin + size, margin));
+  blank_values(wide.data(), wide.size());
+  std::memcpy(bytes, start + margin, size);
+}
+
+void Redactor::blank_values(char* text, std::size_t size) const {
+  for (std::size_t at = 0; at + kPrefix <= size; ++at) {
+    if (!prefixes_.test(hash_of(text + at))) {
+      continue;
+    }
+    std::size_t longest = 0;
+    for (const std::string& value : values_) {
+      if (value.size() > longest && value.size() <= size - at &&
+          std::memcmp(text + at, value.data(), value.size()) == 0) {
+        longest = value.size();
+      }
+    }
+    if (longest != 0) {
+      std::memset(text + at, 0, longest);
+      at += longest - 1;
+    }
+  }
+}
+
+}  // namespace forensics
