@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import re
 import resource
 import signal
 import threading
@@ -15,6 +15,7 @@ from typing import Final
 
 CORE_PATTERN: Final = Path("/proc/sys/kernel/core_pattern")
 _RELATIVE: Final = "core.%p"
+_CAP_SYS_RESOURCE: Final = 24
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -33,7 +34,7 @@ class CoreSettings:
     @property
     def may_be_written(self) -> bool:
         """Does the hard limit allow any core, or may we raise it?"""
-        return self.hard_limit != 0 or os.geteuid() == 0
+        return self.hard_limit != 0 or _may_raise_limits()
 
 
 def read_core_settings() -> CoreSettings:
@@ -63,6 +64,16 @@ def cores_in_working_directory() -> Iterator[bool]:
     finally:
         if read_core_settings().pattern == _RELATIVE:
             _try_write(before.pattern)
+
+
+def _may_raise_limits() -> bool:
+    """Has this process CAP_SYS_RESOURCE (capabilities(7))? Root in a container has it not."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return found is not None and bool(int(found.group(1), 16) >> _CAP_SYS_RESOURCE & 1)
 
 
 def _try_write(pattern: str) -> bool:

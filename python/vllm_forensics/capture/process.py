@@ -13,12 +13,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO, Final, NoReturn
 
 from vllm_forensics.errors import ToolError
 
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TERM", "LD_LIBRARY_PATH")
 _CHUNK: Final = 1 << 16
+# A limit that is set from outside may come too late: a demo dies within a millisecond.
+_CORES_ALLOWED: Final = (
+    *("/bin/sh", "-c"),
+    'ulimit -c unlimited 2>/dev/null || ulimit -S -c "$(ulimit -H -c)"; exec "$@"',
+    "sh",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +36,8 @@ class Limits:
     output_bytes: int = 64 << 20
     memory_bytes: int | None = None
     core_bytes: int | None = 0
-    """RLIMIT_CORE of the child: 0 leaves none, None leaves the limit as it is, -1 lifts it."""
+    """RLIMIT_CORE of the child: 0 leaves none, None leaves the limit as it is, -1 lifts it as far
+    as it may be lifted, before the program starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +96,12 @@ def started(
         ToolError: the program could not be started.
 
     """
+    command = list(arguments)
+    if limits.core_bytes == -1 and find_program(command[0]) is not None:
+        command = [*_CORES_ALLOWED, *command]
     try:
         child = subprocess.Popen(
-            list(arguments),
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -125,11 +136,11 @@ def end_group(child: subprocess.Popen[bytes]) -> None:
 def _limit(pid: int, limits: Limits) -> None:
     wanted = [(resource.RLIMIT_AS, limits.memory_bytes), (resource.RLIMIT_CORE, limits.core_bytes)]
     for kind, value in wanted:
-        if value is None:
+        if value is None or value < 0:
             continue
         with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
             _, hard = resource.prlimit(pid, kind)
-            soft = hard if value < 0 else value
+            soft = value
             if resource.RLIM_INFINITY not in {hard, soft}:
                 soft = min(soft, hard)
             resource.prlimit(pid, kind, (soft, hard))
@@ -187,3 +198,38 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
             f"{arguments[0]} could not be started: {error.strerror}",
             remedy=f"apt-get install {arguments[0]}",
         ) from error
+
+
+def run_attached(arguments: Sequence[str]) -> int:
+    """Run a program with our own terminal and streams until it ends; its status as a shell has it.
+
+    The terminal's own SIGINT and SIGQUIT reach it directly, so we only outlive them; SIGTERM and
+    SIGHUP that are sent to us are handed on.
+
+    Raises:
+        ToolError: it could not be started.
+
+    """
+    try:
+        child = subprocess.Popen(list(arguments))
+    except OSError as error:
+        raise ToolError(
+            f"{arguments[0]} could not be started: {error.strerror}", remedy="is it executable?"
+        ) from error
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        del frame
+        child.send_signal(number)
+
+    def outlive(number: int, frame: FrameType | None) -> None:
+        del number, frame
+
+    handlers = {signal.SIGTERM: hand_on, signal.SIGHUP: hand_on}
+    handlers |= {signal.SIGINT: outlive, signal.SIGQUIT: outlive}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        status = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return status if status >= 0 else 128 - status

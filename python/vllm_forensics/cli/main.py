@@ -16,6 +16,8 @@ _COMMANDS: Final = {
     "core": "explain core dumps: what died, where, why, and what to do next",
     "doctor": "check whether a crash here leaves evidence, and prove it",
     "prune": "keep cores within a budget of disk",
+    "minify": "cut a core down to what its explanation needs",
+    "run": "run a program so that a crash leaves evidence, and explain it",
     "setup": "let this machine keep cores; --restore puts it back",
     "demo": "crash the minimal demos and explain each crash",
 }

@@ -187,7 +187,7 @@ class _Reader:
             raise _Unknown
         start = number.end()
         end = start + int(number.group())
-        if end > len(self._text):
+        if end == start or end > len(self._text):
             raise _Unknown
         self._at = end
         found = self._text[start:end]

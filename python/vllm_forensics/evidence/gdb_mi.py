@@ -14,8 +14,11 @@ from vllm_forensics.model.stack import SourceLine, Variable
 SIGNAL_FRAME: Final = "<signal handler called>"
 _LWP: Final = re.compile(r"LWP (\d+)")
 _LINE: Final = re.compile(r'Line (\d+) of "(.*)"')
-_CLONE: Final = re.compile(r" \[clone [^\]]*\]|\[abi:[^\]]*\]")
+_CLONE: Final = re.compile(r" \[clone [^][]*\]|\[abi:[^][]*\]")
 _OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
+_SCOPE: Final = re.compile(r"\s*::")
+_DAMAGED: Final = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What pygdbmi 0.11 raises at a record that is cut off or nested without end."""
 _MAX_LINE: Final = 4 << 20
 
 
@@ -53,7 +56,10 @@ def parse_records(lines: Iterable[str]) -> MiResult:
     for line in lines:
         if len(line) > _MAX_LINE:
             continue
-        record = parse_response(line)
+        try:
+            record = parse_response(line)
+        except _DAMAGED:
+            continue
         if record["type"] == "console" and isinstance(record["payload"], str):
             console.append(record["payload"])
         elif record["type"] == "result":
@@ -144,6 +150,7 @@ def _arguments_start(name: str) -> int | None:
     """Where the argument list opens: the first parenthesis outside <> that closes at the end."""
     depth = 0
     at = 0
+    last_brace = name.rfind("}")
     while at < len(name):
         if name.startswith("operator", at) and (match := _OPERATOR.match(name, at)):
             at = match.end()
@@ -160,15 +167,12 @@ def _arguments_start(name: str) -> int | None:
             close = _closing(name, at)
             if close is None:
                 return at
-            if (
-                name[close + 1 :].lstrip().startswith("::")
-            ):  # a local class or lambda: f(int)::{lambda…}
+            if _SCOPE.match(name, close + 1):  # a local class or lambda: f(int)::{lambda…}
                 at = close + 1
                 continue
             return at
-        elif character == "{" and depth == 0:
-            close_brace = name.find("}", at)
-            at = close_brace if close_brace >= 0 else at
+        elif character == "{" and depth == 0 and at < last_brace:
+            at = name.find("}", at)
         at += 1
     return None
 
@@ -185,12 +189,14 @@ def _closing(name: str, start: int) -> int | None:
 def _return_type_end(head: str) -> int:
     """Template functions are shown with their return type: the last space outside any bracket."""
     depth, end = 0, 0
-    for at, character in enumerate(head):
+    first = head.find("operator")
+    limit = first + len("operator") if first >= 0 else len(head)
+    for at, character in enumerate(head[:limit]):
         if character in "<({[":
             depth += 1
         elif character in ">)}]":
             depth -= 1
-        elif character == " " and depth == 0 and "operator" not in head[:at]:
+        elif character == " " and depth == 0:
             end = at + 1
     return end
 

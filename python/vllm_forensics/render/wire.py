@@ -185,13 +185,14 @@ def to_wire(report: Report) -> CoreReportWire:
     """The report in the contract's names."""
     return CoreReportWire(
         schema="forensics.core/1",
-        crashes=[_crash(crash) for crash in report.crashes],
+        crashes=[crash_to_wire(crash) for crash in report.crashes],
         groups=[_group(group) for group in report.groups],
         failures=[_failure(failure) for failure in report.failures],
     )
 
 
-def _crash(crash: Crash) -> CrashWire:
+def crash_to_wire(crash: Crash) -> CrashWire:
+    """One crash in the contract's names."""
     return CrashWire(
         core=crash.core,
         program=crash.program,

@@ -1,0 +1,119 @@
+"""Runs a program under the native supervisor, and cuts cores down with it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from site import getsitepackages
+from typing import Final
+
+from vllm_forensics.capture.process import Limits, find_program, run_attached, run_program
+from vllm_forensics.errors import ToolError
+
+_NAME: Final = "forensics-supervisor"
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+_MAX_EVENTS: Final = 64 << 20
+DEFAULT_BUDGET: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreContents:
+    """What a core should hold."""
+
+    budget_bytes: int = DEFAULT_BUDGET
+    full: bool = False
+    """All that the kernel's core would hold, whatever the budget."""
+    secrets: bool = False
+    """The environment and the arguments too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisedResult:
+    """The program's status as a shell sees it, and the supervisor's own words."""
+
+    status: int
+    events: str
+
+
+def supervisor_path() -> str:
+    """The supervisor that was installed with the package.
+
+    Raises:
+        ToolError: it was not built for this machine.
+
+    """
+    # An editable install has its sources in one place and what was built in another.
+    places = (_PACKAGE, *(Path(site) / _PACKAGE.name for site in getsitepackages()))
+    for place in places:
+        candidate = place / "bin" / _NAME
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
+    found = find_program(_NAME)
+    if found is None:
+        raise ToolError(
+            "the supervisor is not in this installation",
+            remedy="install a wheel for Linux on x86-64 or aarch64, or build from source",
+        )
+    return found
+
+
+def run_supervised(command: Sequence[str], folder: Path, keep: CoreContents) -> SupervisedResult:
+    """Run to the end with the terminal passed through; cores and events go to `folder`.
+
+    Raises:
+        ToolError: there is no supervisor.
+
+    """
+    events = folder / "events.jsonl"
+    options = ["--output", str(folder), "--events", str(events), "--budget", str(keep.budget_bytes)]
+    options += ["--full"] if keep.full else []
+    options += ["--include-secrets"] if keep.secrets else []
+    status = run_attached([supervisor_path(), *options, "--", *command])
+    try:
+        with events.open("rb") as lines:
+            text = lines.read(_MAX_EVENTS).decode("utf-8", "surrogateescape")
+    except OSError:
+        text = ""
+    return SupervisedResult(status=status, events=text)
+
+
+def minify_core(core: str, target: str, *, budget: int) -> None:
+    """Cut an existing core down to what its explanation needs.
+
+    Raises:
+        ToolError: there is no supervisor, or the core cannot be cut.
+
+    """
+    done = run_program(
+        [supervisor_path(), "--minify", core, target, "--budget", str(budget)],
+        limits=Limits(timeout_s=600.0),
+    )
+    if done.status != 0:
+        said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.status}"
+        raise ToolError(f"{core} could not be cut down: {said}", remedy="is it an x86-64 core?")
+
+
+def evidence_folder(wanted: Path | None) -> Path:
+    """Where a run's evidence goes: the wish, else .forensics/run, else a temporary folder.
+
+    Raises:
+        ToolError: the wished folder cannot be made.
+
+    """
+    if wanted is not None:
+        try:
+            wanted.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ToolError(
+                f"{wanted} cannot be made: {error.strerror}", remedy="give another --folder"
+            ) from error
+        return wanted.resolve()
+    here = Path.cwd() / ".forensics" / "run"
+    try:
+        here.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="", dir=here))
+    except OSError:  # a read-only image: the volume forbids it
+        return Path(tempfile.mkdtemp(prefix="forensics-run-"))

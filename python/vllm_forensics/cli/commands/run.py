@@ -1,0 +1,94 @@
+"""`forensics run`: a program under the supervisor, explained if it dies."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from vllm_forensics.capture.supervisor import CoreContents, evidence_folder
+from vllm_forensics.cli.output import emit, terminal_width, wants_color
+from vllm_forensics.errors import UsageError
+from vllm_forensics.investigate.run import run_and_explain
+from vllm_forensics.investigate.triage import TriageOptions, group, own_frames
+from vllm_forensics.model.report import Report
+from vllm_forensics.model.run import RunReport
+from vllm_forensics.render.clean import clean
+from vllm_forensics.render.run import render_endings, render_run_json
+from vllm_forensics.render.terminal import TerminalStyle, render_terminal
+
+
+@click.command("run", context_settings={"ignore_unknown_options": False})
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the evidence goes. Default: a new folder in .forensics/run.",
+)
+@click.option(
+    "--budget", type=click.IntRange(min=1), default=64, show_default=True, help="MB a core."
+)
+@click.option("--full", is_flag=True, help="Keep all that the kernel's core would hold.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="How to report; JSON needs --output.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write the report to this file.")
+@click.option("--include-secrets", is_flag=True, help="Keep environment and arguments.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an option
+    program: tuple[str, ...],
+    folder: Path | None,
+    budget: int,
+    full: bool,  # noqa: FBT001
+    output_format: str,
+    output: str | None,
+    include_secrets: bool,  # noqa: FBT001
+    no_color: bool,  # noqa: FBT001
+) -> None:
+    """Run a program so that a crash of it, or of any process that it starts, leaves evidence.
+
+    Needs no root, no core_pattern and no limit. The report goes to standard error or to --output;
+    standard output is the program's.
+
+    Exit status: the program's own, 128 + n for signal n.
+    """
+    if not program:
+        raise UsageError("no command was given", remedy="forensics run -- python serve.py")
+    if output_format == "json" and output is None:
+        raise UsageError(
+            "standard output belongs to the program", remedy="add --output report.json"
+        )
+    report = run_and_explain(
+        program,
+        evidence_folder(folder),
+        TriageOptions(),
+        CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets),
+    )
+    shown = clean(report, include_secrets=include_secrets)
+    if output_format == "json":
+        emit(render_run_json(shown), output)
+    else:
+        style = TerminalStyle(
+            width=terminal_width(),
+            color=not no_color and output is None and wants_color(no_color=no_color, to_file=False),
+        )
+        _tell(_text(shown, style), output)
+    raise click.exceptions.Exit(report.status)
+
+
+def _text(report: RunReport, style: TerminalStyle) -> str:
+    crashes = Report(crashes=report.crashes, groups=group(report.crashes), failures=())
+    explained = render_terminal(crashes, style, own_frames(crashes)) if report.crashes else ""
+    return explained + render_endings(report, style)
+
+
+def _tell(text: str, output: str | None) -> None:
+    if output is not None:
+        emit(text, output)
+    elif text:
+        sys.stderr.write(text)

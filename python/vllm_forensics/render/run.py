@@ -1,0 +1,77 @@
+"""The JSON of `forensics run`, and what a person reads after the program's own output."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from vllm_forensics.model.run import RunReport
+from vllm_forensics.render.terminal import TerminalStyle, render_parts
+from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
+
+
+class ProcessWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the tree; `exit` is minus the signal's number where one ended it."""
+
+    pid: int
+    parent: int | None
+    command: str | None
+    exit: int | None
+
+
+class RunReportWire(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `forensics run --format json`."""
+
+    schema: Literal["forensics.run/1"]
+    command: str
+    status: int
+    processes: list[ProcessWire]
+    crashes: list[CrashWire]
+    reports: list[None]
+    """Sanitizer reports, once they are read."""
+    endings: list[str]
+    failures: list[FailureWire]
+
+
+def render_run_json(report: RunReport) -> str:
+    """The report as JSON, ending in a newline."""
+    wire = RunReportWire(
+        schema="forensics.run/1",
+        command=report.command,
+        status=report.status,
+        processes=[
+            ProcessWire(
+                pid=process.pid,
+                parent=process.parent,
+                command=process.command,
+                exit=process.exit,
+            )
+            for process in report.processes
+        ],
+        crashes=[crash_to_wire(crash) for crash in report.crashes],
+        reports=[],
+        endings=list(report.endings),
+        failures=[
+            FailureWire(path=failure.path, error=failure.error, remedy=failure.remedy)
+            for failure in report.failures
+        ],
+    )
+    return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+
+
+def render_endings(report: RunReport, style: TerminalStyle) -> str:
+    """Deaths without a core, and what went wrong with the capture; empty where nothing did."""
+    lines = [
+        *report.endings,
+        *(f"{failure.error} → {failure.remedy}" for failure in report.failures),
+    ]
+    if not lines:
+        return ""
+    table = Table.grid()
+    table.add_column(overflow="fold", max_width=110)
+    for line in lines:
+        table.add_row(Text(line))
+    return render_parts([table], style)
