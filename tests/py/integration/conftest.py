@@ -1,6 +1,8 @@
 """What the integration tests share: built victims, and the real command."""
 
 import fcntl
+import os
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,6 +12,14 @@ from tests.py.integration.tool import REPOSITORY
 from tests.py.integration.victim_cases import Binaries, Flavour, build_victims
 
 BUILDS = REPOSITORY / "build" / "victims"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot do."""
+    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+        pytest.skip("needs root")
+    if item.get_closest_marker("gdb") is not None and shutil.which("gdb") is None:
+        pytest.skip("gdb is not installed")
 
 
 @pytest.fixture(scope="session")
