@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from vllm_forensics.errors import ToolError
 
 _NAME: Final = "forensics-supervisor"
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
+_EVENTS: Final = "events.jsonl"
 _MAX_EVENTS: Final = 64 << 20
 DEFAULT_BUDGET: Final = 64 << 20
 
@@ -36,6 +38,13 @@ class SupervisedResult:
 
     status: int
     events: str
+
+    @property
+    def died_of_nothing(self) -> bool:
+        """Did every process end by itself, as far as the supervisor could see?"""
+        interesting = ('"signal":', '"event":"core"', '"event":"error"')
+        plain = self.events.replace(" ", "").replace('"signal":null', "")
+        return not any(mark in plain for mark in interesting)
 
 
 def supervisor_path() -> str:
@@ -67,7 +76,7 @@ def run_supervised(command: Sequence[str], folder: Path, keep: CoreContents) -> 
         ToolError: there is no supervisor.
 
     """
-    events = folder / "events.jsonl"
+    events = folder / _EVENTS
     options = ["--output", str(folder), "--events", str(events), "--budget", str(keep.budget_bytes)]
     options += ["--full"] if keep.full else []
     options += ["--include-secrets"] if keep.secrets else []
@@ -94,6 +103,13 @@ def minify_core(core: str, target: str, *, budget: int) -> None:
     if done.status != 0:
         said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.status}"
         raise ToolError(f"{core} could not be cut down: {said}", remedy="is it an x86-64 core?")
+
+
+def remove_evidence(folder: Path) -> None:
+    """Remove a folder that holds nothing but the record of an uneventful run."""
+    with contextlib.suppress(OSError):
+        (folder / _EVENTS).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def evidence_folder(wanted: Path | None) -> Path:

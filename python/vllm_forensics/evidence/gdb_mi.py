@@ -12,11 +12,13 @@ from pygdbmi.gdbmiparser import parse_response
 from vllm_forensics.model.stack import SourceLine, Variable
 
 SIGNAL_FRAME: Final = "<signal handler called>"
-_LWP: Final = re.compile(r"LWP (\d+)")
-_LINE: Final = re.compile(r'Line (\d+) of "(.*)"')
+_LWP: Final = re.compile(r"LWP (\d{1,20})")
+_LINE: Final = re.compile(r'Line (\d{1,20}) of "(.*)"')
 _CLONE: Final = re.compile(r" \[clone [^][]*\]|\[abi:[^][]*\]")
 _OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
 _SCOPE: Final = re.compile(r"\s*::")
+_WHOLE_STRINGS: Final = re.compile(r'(?:[^"\\]++|\\.|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
+"""Every string is closed: at one that is not, pygdbmi's time grows with the square of the rest."""
 _DAMAGED: Final = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What pygdbmi 0.11 raises at a record that is cut off or nested without end."""
 _MAX_LINE: Final = 4 << 20
@@ -56,6 +58,8 @@ def parse_records(lines: Iterable[str]) -> MiResult:
     for line in lines:
         if len(line) > _MAX_LINE:
             continue
+        if not _WHOLE_STRINGS.fullmatch(line):
+            continue
         try:
             record = parse_response(line)
         except _DAMAGED:
@@ -87,19 +91,20 @@ def parse_frames(result: MiResult) -> tuple[MiFrame, ...]:
         stack = stack.get("frame")
     frames = []
     for item in _dicts(stack):
-        raw = item.get("frame", item)
+        found = item.get("frame", item)
+        raw = found if isinstance(found, dict) else {}
         pc = _number(raw.get("addr"), 16)
         level = _number(raw.get("level"), 10)
         if pc is None or level is None:
             # "<unavailable>": gdb could not tell where the frame is; what follows rests on nothing.
             break
-        function = raw.get("func")
+        function = _text(raw.get("func"))
         frames.append(
             MiFrame(
                 level=level,
                 pc=pc,
                 function=plain_function_name(function) if function not in {None, "??"} else None,
-                file=raw.get("fullname") or raw.get("file"),
+                file=_text(raw.get("fullname")) or _text(raw.get("file")),
                 line=_number(raw.get("line"), 10),
             )
         )
@@ -112,7 +117,7 @@ def parse_variables(result: MiResult) -> tuple[Variable, ...]:
         Variable(
             name=str(item.get("name", "")),
             value=str(item.get("value", "")),
-            type=item.get("type"),
+            type=_text(item.get("type")),
             is_argument=item.get("arg") == "1",
         )
         for item in _dicts(result.payload.get("variables"))
@@ -204,6 +209,10 @@ def _return_type_end(head: str) -> int:
 def _dicts(value: Any) -> list[dict[str, Any]]:
     items = value if isinstance(value, list) else [value]
     return [item for item in items if isinstance(item, dict)]
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _number(value: object, base: int) -> int | None:

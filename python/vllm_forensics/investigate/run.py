@@ -1,13 +1,11 @@
-"""Runs a program under the supervisor, then explains whatever it left."""
+"""Explains whatever a supervised program left behind."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.supervisor import CoreContents, run_supervised
 from vllm_forensics.diagnosis.endings import explain_endings
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.triage import TriageOptions, triage
@@ -17,15 +15,14 @@ from vllm_forensics.model.run import RunReport
 _NOTHING: Final = Report(crashes=(), groups=(), failures=())
 
 
-def run_and_explain(
-    command: Sequence[str],
-    folder: Path,
-    options: TriageOptions,
-    keep: CoreContents,
+def explain_run(
+    command: Sequence[str], status: int, events: str, options: TriageOptions
 ) -> RunReport:
-    """Run to the end; every process that a fault ended is explained from its own core."""
-    result = run_supervised(command, folder, keep)
-    seen = parse_supervisor_log(result.events)
+    """Every process that a fault ended, from its own core; the others from the supervisor's words.
+
+    `status` and `events` are what `capture.supervisor.run_supervised` gave back.
+    """
+    seen = parse_supervisor_log(events)
     report = triage(list(seen.cores), options) if seen.cores else _NOTHING
     explained = frozenset(crash.pid for crash in report.crashes)
     errors = tuple(
@@ -34,7 +31,7 @@ def run_and_explain(
     )
     return RunReport(
         command=shlex.join(command),
-        status=result.status,
+        status=status,
         processes=seen.processes,
         crashes=report.crashes,
         failures=(*report.failures, *errors),

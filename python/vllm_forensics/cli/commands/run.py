@@ -7,16 +7,18 @@ from pathlib import Path
 
 import click
 
-from vllm_forensics.capture.supervisor import CoreContents, evidence_folder
+from vllm_forensics.capture.supervisor import (
+    CoreContents,
+    SupervisedResult,
+    evidence_folder,
+    remove_evidence,
+    run_supervised,
+)
 from vllm_forensics.cli.output import emit, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
-from vllm_forensics.investigate.run import run_and_explain
-from vllm_forensics.investigate.triage import TriageOptions, group, own_frames
 from vllm_forensics.model.report import Report
 from vllm_forensics.model.run import RunReport
 from vllm_forensics.render.clean import clean
-from vllm_forensics.render.run import render_endings, render_run_json
-from vllm_forensics.render.terminal import TerminalStyle, render_terminal
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False})
@@ -63,32 +65,45 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         raise UsageError(
             "standard output belongs to the program", remedy="add --output report.json"
         )
-    report = run_and_explain(
-        program,
-        evidence_folder(folder),
-        TriageOptions(),
-        CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets),
-    )
-    shown = clean(report, include_secrets=include_secrets)
-    if output_format == "json":
-        emit(render_run_json(shown), output)
+    where = evidence_folder(folder)
+    keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
+    result = run_supervised(program, where, keep)
+    if result.died_of_nothing and folder is None and output is None:
+        remove_evidence(where)
     else:
-        style = TerminalStyle(
-            width=terminal_width(),
-            color=not no_color and output is None and wants_color(no_color=no_color, to_file=False),
-        )
-        _tell(_text(shown, style), output)
-    raise click.exceptions.Exit(report.status)
+        report = _explain(program, result)
+        _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
+    raise click.exceptions.Exit(result.status)
 
 
-def _text(report: RunReport, style: TerminalStyle) -> str:
+def _explain(program: tuple[str, ...], result: SupervisedResult) -> RunReport:
+    # The program starts before the explaining half is loaded: that takes longer than the start.
+    from vllm_forensics.investigate.run import explain_run
+    from vllm_forensics.investigate.triage import TriageOptions
+
+    return explain_run(program, result.status, result.events, TriageOptions())
+
+
+def _tell(report: RunReport, output_format: str, output: str | None, no_color: bool) -> None:  # noqa: FBT001
+    from vllm_forensics.render.run import render_run_json
+
+    if output_format == "json":
+        emit(render_run_json(report), output)
+        return
+    color = output is None and wants_color(no_color=no_color, to_file=False)
+    text = _text(report, color=color)
+    if output is not None:
+        emit(text, output)
+    else:
+        sys.stderr.write(text)
+
+
+def _text(report: RunReport, *, color: bool) -> str:
+    from vllm_forensics.investigate.triage import group, own_frames
+    from vllm_forensics.render.run import render_endings
+    from vllm_forensics.render.terminal import TerminalStyle, render_terminal
+
+    style = TerminalStyle(width=terminal_width(), color=color)
     crashes = Report(crashes=report.crashes, groups=group(report.crashes), failures=())
     explained = render_terminal(crashes, style, own_frames(crashes)) if report.crashes else ""
     return explained + render_endings(report, style)
-
-
-def _tell(text: str, output: str | None) -> None:
-    if output is not None:
-        emit(text, output)
-    elif text:
-        sys.stderr.write(text)
