@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +17,10 @@ from vllm_forensics.capture.supervisor import (
 )
 from vllm_forensics.cli.output import emit, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
-from vllm_forensics.model.report import Report
-from vllm_forensics.model.run import RunReport
 from vllm_forensics.render.clean import clean
+
+if TYPE_CHECKING:
+    from vllm_forensics.model.run import RunReport
 
 
 @click.command("run", context_settings={"ignore_unknown_options": False})
@@ -100,6 +102,7 @@ def _tell(report: RunReport, output_format: str, output: str | None, no_color: b
 
 def _text(report: RunReport, *, color: bool) -> str:
     from vllm_forensics.investigate.triage import group, own_frames
+    from vllm_forensics.model.report import Report
     from vllm_forensics.render.run import render_endings
     from vllm_forensics.render.terminal import TerminalStyle, render_terminal
 
