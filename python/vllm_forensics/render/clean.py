@@ -22,7 +22,7 @@ _SECRETS: Final = (
     (
         re.compile(
             rf"(?i)({_SECRET_NAME}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)"
-            r"((?!-)[^\s\"',;&]{4,})"
+            r"((?!-|(?:bearer|basic)\s)[^\s\"',;&]{4,})"
         ),
         rf"\1{_MASK}",
     ),
@@ -68,7 +68,10 @@ def clean(value: T, *, include_secrets: bool = False) -> T:
     """A copy of a model value with every string escaped, and masked unless told otherwise."""
 
     def treat(text: str) -> str:
-        return escape(text if include_secrets else mask_secrets(text))
+        if include_secrets:
+            return escape(text)
+        # Once more at the end: `token=` and a control character is a name and a value only then.
+        return mask_secrets(escape(mask_secrets(text)))
 
     # Every branch below gives back the type that it was given; mypy cannot follow that.
     return cast("T", _map_strings(value, treat))
