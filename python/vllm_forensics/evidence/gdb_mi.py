@@ -17,8 +17,11 @@ _LINE: Final = re.compile(r'Line (\d{1,20}) of "(.*)"')
 _CLONE: Final = re.compile(r" \[clone [^][]*\]|\[abi:[^][]*\]")
 _OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
 _SCOPE: Final = re.compile(r"\s*::")
-_WHOLE_STRINGS: Final = re.compile(r'(?:[^"\\]++|\\.|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
-"""Every string is closed: at one that is not, pygdbmi's time grows with the square of the rest."""
+_RECORD: Final = re.compile(r"\d*[~^]")
+_STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NO_VALUE: Final = re.compile(r'=(?![{["])')
+_BRACKETS: Final = {"{": "}", "[": "]"}
+_MAX_DEPTH: Final = 100
 _DAMAGED: Final = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What pygdbmi 0.11 raises at a record that is cut off or nested without end."""
 _MAX_LINE: Final = 4 << 20
@@ -56,9 +59,9 @@ def parse_records(lines: Iterable[str]) -> MiResult:
     payload: Mapping[str, Any] = {}
     ok, error = False, None
     for line in lines:
-        if len(line) > _MAX_LINE:
+        if len(line) > _MAX_LINE or not _RECORD.match(line):
             continue
-        if not _WHOLE_STRINGS.fullmatch(line):
+        if not _is_whole(line):
             continue
         try:
             record = parse_response(line)
@@ -72,6 +75,26 @@ def parse_records(lines: Iterable[str]) -> MiResult:
             payload = found if isinstance(found, dict) else {}
             error = None if ok else str(payload.get("msg", "gdb gave no reason"))
     return MiResult(ok=ok, payload=payload, console="".join(console), error=error)
+
+
+def _is_whole(line: str) -> bool:
+    """Is every string and bracket of the record closed, and every name given a value?
+
+    pygdbmi 0.11 never returns from `^done,stack=[`, and takes time that grows with the square of
+    the rest at a string without an end.
+    """
+    bare = _STRING.sub('""', line)
+    if bare.replace('""', "").count('"') or _NO_VALUE.search(bare):
+        return False
+    expected: list[str] = []
+    for bracket in re.findall(r"[{}\[\]]", bare):
+        if bracket in _BRACKETS:
+            expected.append(_BRACKETS[bracket])
+        elif not expected or expected.pop() != bracket:
+            return False
+        if len(expected) > _MAX_DEPTH:
+            return False
+    return not expected
 
 
 def parse_thread_ids(result: MiResult) -> dict[int, str]:
