@@ -194,7 +194,7 @@ class LayeredImage:
         if isinstance(own, Known) or not re.fullmatch(r"[\w.$]{1,4096}", name):
             return own
         symbol = name if name.startswith("_Z") else f"_ZTI{name}"
-        result = self._console(f"demangle -l gnu-v3 -- {symbol}")
+        result = self._console(f"demangle -l c++ -- {symbol}")
         if isinstance(result, Gap) or not result.ok or not result.console.strip():
             return own
         text = result.console.strip().removeprefix("typeinfo for ")
