@@ -94,7 +94,8 @@ def build_specimen(
     if plan.compiler is not None:
         configure.append(f"-DCMAKE_CXX_COMPILER={COMPILERS[plan.compiler]}")
     _run(configure, "configuring", None)
-    _run([cmake, "--build", str(plan.folder)], "building", on_step)
+    targets = ("minimal_demo", *(("_native",) if plan.python_module else ()))
+    _run([cmake, "--build", str(plan.folder), "--target", *targets], "building", on_step)
     return BuildResult(
         folder=plan.folder,
         programs=tuple(path for path in (plan.folder / "minimal_demo",) if path.is_file()),
