@@ -1,0 +1,29 @@
+"""Write the JSON schemas of the reports, from the types that render them, to docs/schemas/."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.render import wire
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
+
+
+def schemas() -> dict[str, str]:
+    """Each schema's file name and text."""
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **wire.schema()}
+    return {"forensics.core.1.json": json.dumps(document, indent=2, sort_keys=True) + "\n"}
+
+
+def main() -> None:
+    """Write them all."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in schemas().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(f"docs/schemas/{name}")
+
+
+if __name__ == "__main__":
+    main()

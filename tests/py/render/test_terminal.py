@@ -1,0 +1,91 @@
+"""What a person sees, kept as files; UPDATE_SNAPSHOTS=1 writes them anew."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tests.py.support.reports import a_report, null_crash, single_report
+
+from vllm_forensics.model.demo import DemoOutcome
+from vllm_forensics.model.report import Failure, Report
+from vllm_forensics.render.demo import render_ending, render_silent, render_title
+from vllm_forensics.render.terminal import Detail, TerminalStyle, render_terminal
+
+FOLDER = Path(__file__).parents[1] / "data" / "render"
+OWN = frozenset(
+    [(core, index) for core in ("/tmp/core.42", "/tmp/core.43") for index in (0, 1, 2)]  # noqa: S108
+    + [("/tmp/core.77", index) for index in range(4)]  # noqa: S108
+)
+CASES = {
+    "single_80": (single_report(), TerminalStyle(width=80)),
+    "single_160": (single_report(), TerminalStyle(width=160)),
+    "single_80_color": (single_report(), TerminalStyle(width=80, color=True)),
+    "single_all_frames": (single_report(), TerminalStyle(width=100, all_frames=True)),
+    "single_brief": (single_report(), TerminalStyle(width=80, detail=Detail.BRIEF)),
+    "single_sentence": (single_report(), TerminalStyle(width=80, detail=Detail.SENTENCE)),
+    "several_80": (a_report(), TerminalStyle(width=80)),
+    "several_160": (a_report(), TerminalStyle(width=160)),
+}
+
+
+def compare(name: str, text: str) -> None:
+    """Against the kept text; UPDATE_SNAPSHOTS=1 keeps the present one."""
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("UPDATE_SNAPSHOTS"):
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    assert text == path.read_text(encoding="utf-8"), f"UPDATE_SNAPSHOTS=1 pytest {Path(__file__)}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_report_looks_as_it_did(name: str) -> None:
+    report, style = CASES[name]
+
+    compare(name, render_terminal(report, style, OWN))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_line_is_wider_than_the_terminal(name: str) -> None:
+    report, style = CASES[name]
+
+    text = re.sub(r"\x1b\[[0-9;]*m", "", render_terminal(report, style, OWN))
+
+    assert max(len(line) for line in text.splitlines()) <= style.width
+
+
+def test_without_colour_there_is_no_escape() -> None:
+    assert "\x1b" not in render_terminal(a_report(), TerminalStyle(width=80), OWN)
+    assert "\x1b[" in render_terminal(a_report(), TerminalStyle(width=80, color=True), OWN)
+
+
+def test_markup_of_a_value_is_not_obeyed() -> None:
+    text = render_terminal(single_report(), TerminalStyle(width=160, color=True), OWN)
+
+    assert "[bold]std::vector of length 2[/bold]" in text
+
+
+def test_a_single_failure_says_what_to_do() -> None:
+    failure = Failure(path="a.txt", error="is a text file", remedy="give the core")
+
+    text = render_terminal(
+        Report(crashes=(), groups=(), failures=(failure,)), TerminalStyle(), frozenset()
+    )
+
+    assert text == "error   a.txt: is a text file\n        give the core\n"
+
+
+def test_demos_are_told_as_they_ended() -> None:
+    outcomes = (
+        DemoOutcome(name="Heap.UseAfterFree", status=-11, output="", crash=null_crash()),
+        DemoOutcome(name="Threads.DataRace", status=0, output="sum 3\n", crash=None),
+        DemoOutcome(name="Heap.Leak", status=1, output="", crash=None),
+        DemoOutcome(name="Lost.Core", status=-6, output="", crash=None),
+    )
+    style = TerminalStyle(width=100)
+
+    text = "".join(render_title(o, style) + render_silent(o, style) for o in outcomes[1:])
+    text += render_ending(outcomes, style, (1.25, 0.5))
+
+    compare("demos", text)
