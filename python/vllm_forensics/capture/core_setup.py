@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import resource
+import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -34,32 +35,36 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     previous: str
-    ours: str
+    ours: tuple[str, ...]
+    """Every pattern that was set since: whichever of them an interruption left is put back."""
 
 
 def set_up(pattern: str, shell_pid: int | None) -> tuple[Change, ...]:
     """Set core_pattern, make its folder, lift the calling shell's core limit.
 
     Raises:
-        UsageError: the pattern is too long, or a pipe.
+        UsageError: the pattern is empty, too long, or a pipe.
         ToolError: not permitted; nothing was changed.
 
     """
-    if len(pattern.encode()) > PATTERN_BYTES or pattern.startswith("|") or "\n" in pattern:
+    unusable = not pattern or pattern.startswith("|") or "\n" in pattern or "\0" in pattern
+    if unusable or len(os.fsencode(pattern)) > PATTERN_BYTES:
         raise UsageError(
             f"{pattern!r} is no usable file pattern of at most {PATTERN_BYTES} bytes",
             remedy=f"for example {DEFAULT_PATTERN}",
         )
     before = _read_pattern()
     state = _read_state()
-    original = state.previous if state and before == state.ours else before
+    if state is None or before not in state.ours:
+        state = _State(previous=before, ours=())
     _require_permission()
     changes = []
     folder = Path(pattern).parent
     if pattern.startswith("/") and "%" not in str(folder):
         changes += _make_folder(folder)
-    _write_state(_State(previous=original, ours=pattern))
-    CORE_PATTERN.write_text(pattern, encoding="utf-8")
+    # Written down first: killed between the two, `restore` still knows both patterns.
+    _write_state(_State(previous=state.previous, ours=(*state.ours, pattern)))
+    _write_pattern(pattern)
     changes.append(Change(name="core_pattern", before=before, after=_read_pattern()))
     if shell_pid is not None:
         changes += _lift_limit(shell_pid)
@@ -77,13 +82,14 @@ def restore() -> tuple[Change, ...]:
     if state is None:
         raise ToolError("nothing was set up here", remedy="forensics setup sets core_pattern")
     before = _read_pattern()
-    if before != state.ours:
+    if before not in (*state.ours, state.previous):
         raise ToolError(
-            f"core_pattern is {before!r} now, not {state.ours!r}: somebody else changed it since",
+            f"core_pattern is {before!r} now, not {state.ours[-1]!r}: "
+            "somebody else changed it since",
             remedy=f"as root, if you mean it: sysctl -w 'kernel.core_pattern={state.previous}'",
         )
     _require_permission()
-    CORE_PATTERN.write_text(state.previous, encoding="utf-8")
+    _write_pattern(state.previous)
     STATE_FILE.unlink()
     return (Change(name="core_pattern", before=before, after=_read_pattern()),)
 
@@ -91,9 +97,19 @@ def restore() -> tuple[Change, ...]:
 def prune(folder: Path, *, keep: int | None, max_bytes: int | None) -> tuple[Path, ...]:
     """Remove the oldest cores of a folder beyond a number or a size; says which.
 
-    Only files that are cores are counted and removed. Sizes are those on disk, holes left out.
+    Only files that are cores are counted and removed, and no links. Sizes are those on disk, holes
+    left out. A core that is larger than all the room goes, older and smaller ones stay.
+
+    Raises:
+        ToolError: a core may not be removed by this user.
+
     """
-    cores = [(path.stat(), path) for path in cores_in(folder)]
+    cores = []
+    for path in cores_in(folder):
+        with contextlib.suppress(FileNotFoundError):
+            state = path.lstat()
+            if stat.S_ISREG(state.st_mode):
+                cores.append((state, path))
     cores.sort(key=lambda entry: entry[0].st_mtime_ns, reverse=True)
     removed, used = [], 0
     for position, (state, path) in enumerate(cores):
@@ -102,23 +118,58 @@ def prune(folder: Path, *, keep: int | None, max_bytes: int | None) -> tuple[Pat
         too_large = max_bytes is not None and used > max_bytes
         if too_many or too_large:
             used -= state.st_blocks * 512
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+            _remove(path)
             removed.append(path)
     return tuple(removed)
 
 
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ToolError(
+            f"{path} cannot be removed: {error.strerror}",
+            remedy=f"sudo forensics prune {path.parent}",
+        ) from error
+
+
 def _make_folder(folder: Path) -> list[Change]:
+    """Make the folder, or take our own as it is; somebody else's folder keeps its rights."""
     if folder.is_symlink():
         raise ToolError(f"{folder} is a link", remedy="give another --pattern")
     existed = folder.exists()
-    before = oct(folder.stat().st_mode & 0o7777) if existed else "not there"
     if existed and folder != CORE_FOLDER:
-        return []  # somebody's own folder keeps its rights
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(_WRITE_ONLY)
-    after = oct(folder.stat().st_mode & 0o7777)
-    return [] if before == after else [Change(name=str(folder), before=before, after=after)]
+        return []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        before, after = _give_rights(folder)
+    except OSError as error:
+        raise ToolError(
+            f"{folder} cannot be used: {error.strerror}; nothing was changed",
+            remedy="give another --pattern",
+        ) from error
+    changed = before != after or not existed
+    shown = oct(before) if existed else "not there"
+    return [Change(name=str(folder), before=shown, after=oct(after))] if changed else []
+
+
+def _give_rights(folder: Path) -> tuple[int, int]:
+    """Set 1733 on a folder of ours, whatever it is swapped for meanwhile; rights before, after.
+
+    Its parent is open to all: who made the folder before us could list and replace every core.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise ToolError(
+                f"{folder} belongs to user {found.st_uid}, who could read every core in it",
+                remedy=f"as root, after a look into it: chown root:root {folder}",
+            )
+        os.fchmod(descriptor, _WRITE_ONLY)
+        return found.st_mode & 0o7777, os.fstat(descriptor).st_mode & 0o7777
+    finally:
+        os.close(descriptor)
 
 
 def _lift_limit(pid: int) -> list[Change]:
@@ -152,23 +203,37 @@ def _require_permission() -> None:
 
 def _read_pattern() -> str:
     try:
-        return CORE_PATTERN.read_text(encoding="utf-8").rstrip("\n")
+        return os.fsdecode(CORE_PATTERN.read_bytes()).rstrip("\n")
     except OSError as error:
         raise ToolError("core_pattern cannot be read", remedy="is /proc mounted?") from error
+
+
+def _write_pattern(pattern: str) -> None:
+    try:
+        CORE_PATTERN.write_bytes(os.fsencode(pattern))
+    except OSError as error:
+        raise ToolError(
+            f"the kernel refuses the core_pattern {pattern!r}: {error.strerror}",
+            remedy=f"for example {DEFAULT_PATTERN}",
+        ) from error
 
 
 def _read_state() -> _State | None:
     try:
         raw = json.loads(STATE_FILE.read_text(encoding="utf-8"))
-        return _State(previous=str(raw["previous"]), ours=str(raw["ours"]))
+        ours = tuple(str(pattern) for pattern in raw["ours"])
+        return _State(previous=str(raw["previous"]), ours=ours) if ours else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _write_state(state: _State) -> None:
+    """All or nothing: half a file would lose what the pattern was before."""
+    draft = STATE_FILE.with_suffix(".new")
     try:
         STATE_FILE.parent.mkdir(parents=True, exist_ok=True)
-        STATE_FILE.write_text(json.dumps(asdict(state)), encoding="utf-8")
+        draft.write_text(json.dumps(asdict(state)), encoding="utf-8")
+        draft.replace(STATE_FILE)
     except OSError as error:
         raise ToolError(
             f"{STATE_FILE} cannot be written, so nothing was changed: {error.strerror}",

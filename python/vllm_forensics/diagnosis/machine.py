@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +20,8 @@ _CODES: Final = {
     "F": "PIDFD", "g": "GID", "h": "HOST", "i": "TID", "I": "TID", "p": "PID", "P": "PID",
     "s": "SIGNAL", "t": "TIME", "u": "UID", "C": "CPU",
 }  # fmt: skip
+_CODE: Final = re.compile("%.?", re.DOTALL)
+_PER_PROCESS: Final = {"%p", "%P", "%t", "%i", "%I"}
 _SHM: Final = "/dev/shm"  # noqa: S108 - named to a person, not written to
 _HANDLERS: Final = {
     "systemd-coredump": ("systemd keeps the cores", "coredumpctl list"),
@@ -33,16 +36,16 @@ def judge(facts: MachineFacts) -> tuple[Check, ...]:
 
 
 def expand_pattern(pattern: str) -> str:
-    """What the codes of a core_pattern stand for: `core.%e.%p` → `core.THREAD.PID`."""
-    out, at = [], 0
-    while at < len(pattern):
-        if pattern[at] == "%" and at + 1 < len(pattern):
-            out.append(_CODES.get(pattern[at + 1], ""))
-            at += 2
-            continue
-        out.append(pattern[at])
-        at += 1
-    return "".join(out)
+    """What the codes of a core_pattern stand for: `core.%e.%p` → `core.THREAD.PID`.
+
+    An unknown code and a single % at the end stand for nothing (core(5)).
+    """
+    return _CODE.sub(lambda code: _CODES.get(code.group()[1:], ""), pattern)
+
+
+def _names_differ(pattern: str) -> bool:
+    """Does each process have a name of its own? In `core.%%p` the p is a letter."""
+    return any(code in _PER_PROCESS for code in _CODE.findall(pattern))
 
 
 def _pattern(facts: MachineFacts) -> list[Check]:
@@ -58,8 +61,7 @@ def _pattern(facts: MachineFacts) -> list[Check]:
         return [_bad("core pattern", found, _SET_PATTERN)]
     where = expand_pattern(pattern)
     found = f"{pattern}, a file such as {where}"
-    unique = any(code in pattern for code in ("%p", "%P", "%t", "%i", "%I")) or facts.core_uses_pid
-    if not unique:
+    if not _names_differ(pattern) and not facts.core_uses_pid:
         return [
             _warn("core pattern", f"{found}: a second crash overwrites the first", _SET_PATTERN)
         ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
-from vllm_forensics.capture.core_setup import CORE_FOLDER, DEFAULT_PATTERN, prune, restore, set_up
+from vllm_forensics.capture.core_setup import DEFAULT_PATTERN, prune, restore, set_up
 
 
 @click.command("setup")
@@ -24,7 +25,7 @@ def command(pattern: str, put_back: bool, keep: int | None, max_size: float | No
         click.echo(f"{change.name}\n  before  {change.before}\n  after   {change.after}")
     if keep is not None or max_size is not None:
         size = None if max_size is None else int(max_size * 1e9)
-        removed = prune(CORE_FOLDER, keep=keep, max_bytes=size)
+        removed = prune(Path(pattern).parent, keep=keep, max_bytes=size)
         click.echo(f"{len(removed)} old cores removed; keep it so from cron: forensics prune")
     if not put_back:
         click.echo("\nnext  forensics doctor   (proves it)   ·   forensics setup --restore")
