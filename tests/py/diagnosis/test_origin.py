@@ -94,9 +94,9 @@ def test_a_jump_before_the_call_does_not_matter() -> None:
 
 
 def test_a_value_that_a_call_destroyed_is_lost() -> None:
-    # mov rdi, rax; call; mov rax, [rdi]: rdi is whatever the callee left.
-    code = "48 89 c7" + call_to(FIND.address, 3) + "48 8b 07"
-    image = crash_image(code, at=8, signal=segv(0), functions=(FIND,))
+    # xor edi, edi; call; mov rax, [rdi]: rdi is whatever the callee left.
+    code = "31 ff" + call_to(FIND.address, 2) + "48 8b 07"
+    image = crash_image(code, at=7, signal=segv(0), functions=(FIND,))
 
     assert origins(image) == ()
 
