@@ -1,0 +1,192 @@
+"""What may stand behind a path, and which cores are meant."""
+
+import gzip
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.py.support.core_builder import build_core
+
+from vllm_forensics.capture.files import (
+    find_cores,
+    is_core,
+    is_regular_file,
+    map_core,
+    map_file,
+    read_source,
+)
+from vllm_forensics.errors import EvidenceError
+
+CORE = build_core()
+
+
+@pytest.fixture
+def core(tmp_path: Path) -> Path:
+    path = tmp_path / "core.42"
+    path.write_bytes(CORE)
+    return path
+
+
+def refusal(path: str | os.PathLike[str]) -> EvidenceError:
+    with pytest.raises(EvidenceError) as caught:
+        map_core(path)
+    assert caught.value.remedy
+    return caught.value
+
+
+def test_a_core_is_mapped(core: Path) -> None:
+    assert bytes(map_core(core)[:4]) == b"\x7fELF"
+
+
+def test_a_name_that_is_no_utf_8_and_has_spaces_and_a_newline_is_opened(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/co re\n.caf\xe9"
+    Path(os.fsdecode(path)).write_bytes(CORE)
+
+    assert len(map_core(os.fsdecode(path))) == len(CORE)
+    assert find_cores([str(tmp_path)]) == [os.fsdecode(path)]
+
+
+def test_a_fifo_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "core.fifo")
+
+    assert "FIFO" in refusal(tmp_path / "core.fifo").message
+    assert not is_core(str(tmp_path / "core.fifo"))
+    assert not is_regular_file(str(tmp_path / "core.fifo"))
+
+
+def test_a_folder_a_device_and_a_socket_are_named(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+
+        assert "cannot be opened" in refusal(tmp_path / "s").message
+    assert "folder" in refusal(tmp_path).message
+    assert "character device" in refusal("/dev/null").message
+
+
+def test_an_empty_file_asks_for_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "core").touch()
+
+    assert "df -h" in refusal(tmp_path / "core").remedy
+
+
+@pytest.mark.parametrize("name", ["missing", "a\0b"])
+def test_a_missing_file_is_an_error_with_a_remedy(tmp_path: Path, name: str) -> None:
+    assert "cannot be opened" in refusal(f"{tmp_path}/{name}").message
+
+
+def test_an_unreadable_file_is_said_to_be_so_to_an_ordinary_user(core: Path) -> None:
+    core.chmod(0)
+    core.parent.chmod(0o755)
+    script = (
+        "import os, sys\n"
+        "from vllm_forensics.capture.files import is_core, map_core\n"
+        "from vllm_forensics.errors import EvidenceError\n"
+        "if os.geteuid() == 0:\n"
+        "    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "assert not is_core(sys.argv[1])\n"
+        "try:\n"
+        "    map_core(sys.argv[1])\n"
+        "except EvidenceError as error:\n"
+        "    print(error.message, '|', error.remedy)\n"
+    )
+
+    finished = subprocess.run(
+        # A relative path: the folders above may be closed to that user.
+        [sys.executable, "-c", script, core.name],
+        cwd=core.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert "cannot be opened: Permission denied | ls -l" in finished.stdout, finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (gzip.compress(b"core")[:8], "gzip"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+        (b"BZh9", "bzip2"),
+    ],
+)
+def test_a_compressed_core_is_known_by_its_first_bytes(
+    tmp_path: Path, head: bytes, name: str
+) -> None:
+    (tmp_path / "core.42").write_bytes(head + bytes(100))
+
+    error = refusal(tmp_path / "core.42")
+
+    assert error.message == f"is compressed with {name}"
+    assert str(tmp_path / "core.42") in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("contents", "what"), [(b"Traceback (most recent", "a text file"), (b"\0\1\2", "no ELF file")]
+)
+def test_something_else_is_called_what_it_is(tmp_path: Path, contents: bytes, what: str) -> None:
+    (tmp_path / "log").write_bytes(contents)
+
+    assert what in refusal(tmp_path / "log").message
+
+
+def test_any_file_may_be_mapped_where_no_core_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("hello", encoding="utf-8")
+
+    assert bytes(map_file(tmp_path / "log")) == b"hello"
+
+
+# find_cores
+
+
+def test_a_folder_gives_its_cores_only(core: Path) -> None:
+    (core.parent / "notes.txt").write_text("core", encoding="utf-8")
+    (core.parent / "core.folder").mkdir()
+
+    assert find_cores([str(core.parent)]) == [str(core)]
+
+
+def test_a_pattern_is_opened_up_and_twice_is_once(core: Path) -> None:
+    assert find_cores([f"{core.parent}/core.*", str(core)]) == [str(core)]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_meant_itself(tmp_path: Path) -> None:
+    path = tmp_path / "core[1]"
+    path.write_bytes(CORE)
+
+    assert find_cores([str(path)]) == [str(path)]
+
+
+def test_what_names_nothing_is_kept_for_its_failure(tmp_path: Path) -> None:
+    missing = [f"{tmp_path}/none", f"{tmp_path}/none.*", str(tmp_path)]
+
+    assert find_cores(missing) == missing
+
+
+def test_a_core_of_either_byte_order_is_one(tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(CORE[:16] + b"\0\4" + CORE[18:])
+    (tmp_path / "program").write_bytes(CORE[:16] + b"\2\0" + CORE[18:])
+
+    assert is_core(str(tmp_path / "big"))
+    assert not is_core(str(tmp_path / "program"))
+    assert not is_core(str(tmp_path / "none"))
+
+
+# read_source
+
+
+def test_lines_of_a_source_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.cpp"
+    path.write_bytes(b"one\ntwo caf\xe9\nthree\n")
+
+    assert read_source(str(path), 2, 3) == ("two caf\ufffd", "three")
+    assert read_source(str(path), 9, 12) == ()
+
+
+def test_no_source_where_there_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+
+    assert read_source(str(tmp_path / "fifo"), 1, 2) == ()
+    assert read_source(f"{tmp_path}/none", 1, 2) == ()
