@@ -27,6 +27,9 @@ class JsonEvents {
 
   [[nodiscard]] bool is_on() const { return static_cast<bool>(file_); }
 
+  /// -1 where it writes nothing.
+  [[nodiscard]] int file() const { return file_.get(); }
+
   void start(pid_t pid, pid_t parent, const std::vector<std::string>& arguments) const;
   void exec(pid_t pid, const std::vector<std::string>& arguments) const;
   void fault(pid_t pid, pid_t tid, const siginfo_t& signal, bool handled) const;

@@ -5,8 +5,13 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace forensics {
 namespace {
@@ -17,6 +22,27 @@ std::pair<UniqueFd, UniqueFd> make_pipe() {
     throw std::system_error(errno, std::generic_category(), "pipe");
   }
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+std::vector<int> open_files() {
+  std::vector<int> files;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    files.push_back(std::stoi(entry.path().filename().string()));
+  }
+  return files;
+}
+
+/// The program alone decides when a pipe's or a terminal's other end sees it closed.
+void let_go_of(const std::vector<int>& files, int keep) {
+  for (const int file : files) {
+    if (file > STDERR_FILENO && file != keep) {
+      ::close(file);
+    }
+  }
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    ::dup2(nothing.get(), file);
+  }
 }
 
 }  // namespace
@@ -30,9 +56,9 @@ sigset_t awaited_signals() {
   return set;
 }
 
-Launcher::Launcher(char* const* command) {
+Launcher::Launcher(char* const* command, int keep) {
+  const std::vector<int> inherited_files = open_files();
   auto [go_read, go_write] = make_pipe();
-  auto [failure_read, failure_write] = make_pipe();
   const sigset_t awaited = awaited_signals();
   sigset_t before{};
   sigprocmask(SIG_SETMASK, &awaited, &before);
@@ -55,19 +81,14 @@ Launcher::Launcher(char* const* command) {
     }
     ::execvp(command[0], command);
     const int error = errno;
-    static_cast<void>(::write(failure_write.get(), &error, sizeof error) == 0);
+    static_cast<void>(::dprintf(STDERR_FILENO, "forensics-supervisor: %s: %s\n", command[0],
+                                std::strerror(error)));
     ::_exit(error == ENOENT ? 127 : 126);  // as shells do
   }
   go_ = std::move(go_write);
-  failure_ = std::move(failure_read);
+  let_go_of(inherited_files, keep);
 }
 
 void Launcher::release() { go_.reset(); }
-
-int Launcher::exec_error() const {
-  int error = 0;
-  const ssize_t got = ::read(failure_.get(), &error, sizeof error);
-  return got == static_cast<ssize_t>(sizeof error) ? error : 0;
-}
 
 }  // namespace forensics

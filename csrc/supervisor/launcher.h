@@ -4,7 +4,6 @@
 #include <sys/types.h>
 
 #include <csignal>
-#include <string>
 
 #include "supervisor/unique_fd.h"
 
@@ -18,21 +17,18 @@ namespace forensics {
 class Launcher {
  public:
   /// Blocks the awaited signals here; the program gets the mask that was there before.
+  /// Afterwards the supervisor holds none of the files that it was started with, but for `keep`.
   /// `command` is an argument vector that ends in a null pointer. Throws std::system_error.
-  explicit Launcher(char* const* command);
+  Launcher(char* const* command, int keep);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
   /// Lets the program begin.
   void release();
 
-  /// The errno of an exec that failed, 0 if it did not. Call it once the child has ended.
-  [[nodiscard]] int exec_error() const;
-
  private:
   pid_t pid_ = 0;
   UniqueFd go_;
-  UniqueFd failure_;
 };
 
 }  // namespace forensics

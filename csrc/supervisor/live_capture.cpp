@@ -20,7 +20,7 @@
 namespace forensics {
 namespace {
 
-constexpr std::uint64_t kSnapshotStack = 8192;
+constexpr std::uint64_t kSnapshotStack = 4096;
 constexpr std::uint64_t kRedZone = 128;
 constexpr std::size_t kHandlerSearch = std::size_t{256} << 10U;
 
@@ -75,7 +75,7 @@ elf_prstatus make_status(const LiveThread& thread, const ProcessStat& process, i
 elf_prpsinfo make_process_info(pid_t pid, const Identity& identity, bool include_secrets) {
   elf_prpsinfo info{};
   const ProcessStat& stat = identity.stat;
-  info.pr_sname = stat.state;
+  info.pr_sname = 'R';  // as the kernel's core has it: not the tracing stop that it is in
   info.pr_nice = static_cast<char>(stat.nice);
   info.pr_flag = stat.flags;
   info.pr_uid = identity.user;
@@ -164,7 +164,8 @@ std::vector<std::byte> read_auxv(pid_t pid) {
   return bytes;
 }
 
-Redactor make_redactor(const ProcessStat& stat, const MemoryReader& memory) {
+Redactor make_redactor(const ProcessStat& stat, const ProcessImage& image) {
+  const MemoryReader& memory = *image.memory;
   Redactor redactor;
   const auto read_block = [&](std::uint64_t start, std::uint64_t end) {
     constexpr std::uint64_t kLargest = std::uint64_t{4} << 20U;
@@ -178,7 +179,7 @@ Redactor make_redactor(const ProcessStat& stat, const MemoryReader& memory) {
   redactor.add_strings(std::string_view(arguments).substr(first_end));
   redactor.add_range(stat.environment_start, stat.environment_end);
   redactor.add_strings(read_block(stat.environment_start, stat.environment_end));
-  redactor.prepare();
+  redactor.prepare(image.maps);
   return redactor;
 }
 
@@ -211,7 +212,8 @@ std::optional<FaultSnapshot> take_snapshot(pid_t process, pid_t tid, const sigin
   FaultSnapshot snapshot;
   snapshot.signal = signal;
   snapshot.registers = std::move(*registers);
-  snapshot.stack_start = thread_state(tid, snapshot.registers).stack_pointer - kRedZone;
+  snapshot.stack_start =
+      (thread_state(tid, snapshot.registers).stack_pointer - kRedZone) & ~std::uint64_t{7};
   snapshot.stack.resize(kSnapshotStack);
   // Straight from the process: the other way, /proc/PID/mem, costs an open for each fault.
   snapshot.stack.resize(
@@ -219,22 +221,10 @@ std::optional<FaultSnapshot> take_snapshot(pid_t process, pid_t tid, const sigin
   return snapshot;
 }
 
-bool is_inside_handler(pid_t process, pid_t tid, const FaultSnapshot& snapshot) {
-  const std::optional<ThreadRegisters> now = read_registers(tid);
-  if (!now) {
-    return false;
-  }
-  const ThreadState then = thread_state(tid, snapshot.registers);
-  const ThreadState current = thread_state(tid, *now);
-  if (then.program_counter == current.program_counter &&
-      then.stack_pointer == current.stack_pointer) {
-    return true;
-  }
+bool holds_signal_frame(const std::vector<std::byte>& stack, const FaultSnapshot& snapshot) {
+  const ThreadState then = thread_state(0, snapshot.registers);
   // In the mcontext sp and pc stand side by side (sys/ucontext.h: x86-64 REG_RSP, REG_RIP; aarch64
   // sp, pc), and no code stores them so.
-  std::vector<std::byte> stack(kHandlerSearch);
-  const std::uint64_t start = current.stack_pointer & ~std::uint64_t{7};
-  stack.resize(read_directly(process, start, stack.data(), stack.size()));
   const std::array<std::uint64_t, 2> pair{then.stack_pointer, then.program_counter};
   for (std::size_t at = 0; at + sizeof pair <= stack.size(); at += sizeof pair.front()) {
     if (std::memcmp(stack.data() + at, pair.data(), sizeof pair) == 0) {
@@ -242,6 +232,26 @@ bool is_inside_handler(pid_t process, pid_t tid, const FaultSnapshot& snapshot) 
     }
   }
   return false;
+}
+
+bool is_same_place(const FaultSnapshot& first, const FaultSnapshot& second) {
+  const ThreadState one = thread_state(0, first.registers);
+  const ThreadState other = thread_state(0, second.registers);
+  return one.program_counter == other.program_counter && one.stack_pointer == other.stack_pointer;
+}
+
+bool is_inside_handler(pid_t process, pid_t tid, const FaultSnapshot& snapshot) {
+  FaultSnapshot now;
+  std::optional<ThreadRegisters> registers = read_registers(tid);
+  if (!registers) {
+    return false;
+  }
+  now.registers = std::move(*registers);
+  const std::uint64_t start =
+      thread_state(tid, now.registers).stack_pointer & ~std::uint64_t{sizeof start - 1};
+  now.stack.resize(kHandlerSearch);
+  now.stack.resize(read_directly(process, start, now.stack.data(), now.stack.size()));
+  return is_same_place(snapshot, now) || holds_signal_frame(now.stack, snapshot);
 }
 
 WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& options) {
@@ -252,7 +262,7 @@ WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& op
                               first != nullptr ? first->stack : kNothing);
   const siginfo_t& signal = first != nullptr ? first->signal : process.signal;
   const Identity identity = identify(process.pid);
-  const std::vector<LiveThread> threads = gather_threads(process);
+  std::vector<LiveThread> threads = gather_threads(process);
   const std::vector<std::byte> auxv = read_auxv(process.pid);
 
   ProcessImage image;
@@ -268,8 +278,10 @@ WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& op
   }
   const Selection selection = CoreSelector(image, {options.budget, options.everything}).select();
 
+  const Redactor redactor =
+      options.include_secrets ? Redactor() : make_redactor(identity.stat, image);
   NoteBuilder notes;
-  for (const LiveThread& thread : threads) {
+  for (LiveThread& thread : threads) {
     const elf_prstatus status = make_status(thread, identity.stat, signal.si_signo);
     notes.add("CORE", NT_PRSTATUS, &status, sizeof status);
     if (&thread == &threads.front()) {
@@ -279,6 +291,8 @@ WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& op
       notes.add("CORE", NT_AUXV, auxv);
       notes.add("CORE", NT_FILE, make_files_note(image.maps));
     }
+    redactor.redact_values(thread.registers.floating);
+    redactor.redact_values(thread.registers.extended);
     add_registers(notes, thread.registers);
   }
   SelectionNote own;
@@ -290,8 +304,6 @@ WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& op
   const std::string text = render_note(selection, own);
   notes.add(kNoteOwner, kNoteType, text.data(), text.size());
 
-  const Redactor redactor =
-      options.include_secrets ? Redactor() : make_redactor(identity.stat, memory);
   WrittenCore core;
   core.path = core_path(options.folder, identity.stat.name, process.pid);
   core.bytes = write_core(core.path,

@@ -27,10 +27,17 @@ struct FaultSnapshot {
 [[nodiscard]] std::optional<FaultSnapshot> take_snapshot(pid_t process, pid_t tid,
                                                          const siginfo_t& signal);
 
-/// Is `tid` still inside the handler that the snapshot's signal started? True if the frame that the
-/// kernel pushed for it, recognised by the registers in it, stands above the present stack pointer,
-/// or if the thread is back at the very instruction.
+/// Does `stack`, from the present stack pointer up, hold the frame that the kernel pushed when it
+/// called a handler for `snapshot`? It is recognised by the registers in it.
+[[nodiscard]] bool holds_signal_frame(const std::vector<std::byte>& stack,
+                                      const FaultSnapshot& snapshot);
+
+/// Is a stopped thread still inside the handler that the snapshot's signal started, or back at the
+/// very instruction?
 [[nodiscard]] bool is_inside_handler(pid_t process, pid_t tid, const FaultSnapshot& snapshot);
+
+/// Are two moments of a thread at the same instruction and the same depth?
+[[nodiscard]] bool is_same_place(const FaultSnapshot& first, const FaultSnapshot& second);
 
 /// Where cores go and what they may hold.
 struct CaptureOptions {

@@ -1,13 +1,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <string>
 
+#include "supervisor/core_minifier.h"
 #include "supervisor/json_events.h"
 #include "supervisor/launcher.h"
 #include "supervisor/live_capture.h"
@@ -24,14 +23,9 @@ int shell_status(int status) {
 
 int supervise(const Options& options) {
   const JsonEvents events = options.events.empty() ? JsonEvents() : JsonEvents(options.events);
-  Launcher program(options.command);
+  Launcher program(options.command, events.file());
   Tracer tracer(program, options.capture, events);
-  const int status = tracer.run(options.command[0]);
-  if (const int error = program.exec_error(); error != 0) {
-    static_cast<void>(std::fprintf(stderr, "forensics-supervisor: %s: %s\n", options.command[0],
-                                   std::strerror(error)));
-  }
-  return shell_status(status);
+  return shell_status(tracer.run(options.command[0]));
 }
 
 }  // namespace
@@ -42,6 +36,10 @@ int main(int argc, char** argv) {
     const forensics::Options options = forensics::parse_options(argc, argv);
     if (options.show_help) {
       static_cast<void>(std::fputs(forensics::kUsage, stdout));
+      return 0;
+    }
+    if (!options.minify.empty()) {
+      forensics::minify_core(options.minify, options.minified, options.capture);
       return 0;
     }
     return forensics::supervise(options);

@@ -59,9 +59,9 @@ void add_segments(const MemoryMap& map, const std::vector<std::uint64_t>& pages,
   close(map.end);
 }
 
-class CoreFile {
+class OutputFile {
  public:
-  explicit CoreFile(std::string path)
+  explicit OutputFile(std::string path)
       : path_(std::move(path)),
         partial_(path_ + ".partial"),
         fd_(::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
@@ -70,9 +70,9 @@ class CoreFile {
       fail(partial_);
     }
   }
-  CoreFile(const CoreFile&) = delete;
-  CoreFile& operator=(const CoreFile&) = delete;
-  ~CoreFile() {
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile() {
     if (!finished_) {
       ::unlink(partial_.c_str());
     }
@@ -142,7 +142,7 @@ Elf64_Ehdr header_for(std::uint16_t machine, std::size_t segments) {
   return header;
 }
 
-void write_memory(CoreFile& file, const std::vector<Elf64_Phdr>& segments,
+void write_memory(OutputFile& file, const std::vector<Elf64_Phdr>& segments,
                   const CoreContents& contents) {
   std::vector<std::byte> chunk(kChunk);
   for (const Elf64_Phdr& segment : segments) {
@@ -178,11 +178,6 @@ void NoteBuilder::add(std::string_view owner, std::uint32_t type, const void* da
   }
 }
 
-void NoteBuilder::add_raw(const std::vector<std::byte>& notes) {
-  bytes_.insert(bytes_.end(), notes.begin(), notes.end());
-  bytes_.resize(round_up(bytes_.size(), 4));
-}
-
 std::uint64_t write_core(const std::string& path, const CoreContents& contents) {
   std::vector<Elf64_Phdr> segments(1);
   segments.front().p_type = PT_NOTE;
@@ -195,7 +190,7 @@ std::uint64_t write_core(const std::string& path, const CoreContents& contents) 
   const std::uint64_t notes_at = header.e_phoff + segments.size() * sizeof(Elf64_Phdr);
   const std::uint64_t total = place(segments, notes_at, contents.notes.size());
 
-  CoreFile file(path);
+  OutputFile file(path);
   file.write(&header, sizeof header);
   if (header.e_shnum != 0) {
     Elf64_Shdr section{};

@@ -21,9 +21,6 @@ class NoteBuilder {
     add(owner, type, data.data(), data.size());
   }
 
-  /// Takes over notes as they stand in another core.
-  void add_raw(const std::vector<std::byte>& notes);
-
   [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:

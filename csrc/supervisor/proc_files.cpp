@@ -113,11 +113,12 @@ std::optional<std::string> read_file(const std::string& path) {
     return std::nullopt;
   }
   std::string text;
-  constexpr std::size_t kStep = std::size_t{1} << 16;
+  std::size_t step = 4096;
   for (;;) {
     const std::size_t had = text.size();
-    text.resize(had + kStep);
-    const ssize_t got = ::read(file.get(), text.data() + had, kStep);
+    text.resize(had + step);
+    const ssize_t got = ::read(file.get(), text.data() + had, step);
+    step = std::min<std::size_t>(step * 2, std::size_t{1} << 20U);
     if (got < 0 && errno == EINTR) {
       text.resize(had);
       continue;
@@ -194,8 +195,7 @@ std::optional<ProcessStat> read_stat(pid_t pid) {
   ProcessStat stat;
   stat.name = text->substr(open + 1, close - open - 1);
   std::string_view rest = std::string_view(*text).substr(close + 2);
-  std::array<std::uint64_t, 52> field{};  // numbered from 1, as in proc(5); the state is field 3
-  stat.state = rest.empty() ? 'R' : rest.front();
+  std::array<std::uint64_t, 52> field{};  // numbered from 1, as in proc(5)
   for (std::size_t number = 3; number < field.size() && !rest.empty(); ++number) {
     field.at(number) = to_number(take_until(rest, ' '), 10);
   }

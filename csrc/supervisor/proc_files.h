@@ -43,7 +43,6 @@ struct SignalMasks {
 /// What /proc/PID/stat holds that a core's notes need.
 struct ProcessStat {
   std::string name;
-  char state = 'R';
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;

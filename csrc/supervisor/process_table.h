@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -32,6 +34,9 @@ struct TracedProcess {
   std::vector<std::string> arguments;
   std::unordered_set<pid_t> threads;
   bool core_written = false;
+  // The signals for which a handler was seen, and when: asked again after a moment.
+  std::uint64_t caught = 0;
+  std::chrono::steady_clock::time_point caught_at;
 };
 
 /// Who is traced: threads by their id, and the processes that they belong to.

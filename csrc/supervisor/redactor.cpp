@@ -67,7 +67,13 @@ void Redactor::add_value(std::string_view value) {
   }
 }
 
-void Redactor::prepare() {
+void Redactor::prepare(const std::vector<MemoryMap>& maps) {
+  const auto names_file = [&](const std::string& value) {
+    return std::any_of(maps.begin(), maps.end(), [&](const MemoryMap& map) {
+      return map.path.find(value) != std::string::npos;
+    });
+  };
+  values_.erase(std::remove_if(values_.begin(), values_.end(), names_file), values_.end());
   std::sort(values_.begin(), values_.end());
   values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
   for (const std::string& value : values_) {
@@ -99,6 +105,10 @@ void Redactor::redact(const MemoryReader& memory, std::uint64_t address, std::by
   static_cast<void>(memory.read(address + size, start + margin + size, margin));
   blank_values(wide.data(), wide.size());
   std::memcpy(bytes, start + margin, size);
+}
+
+void Redactor::redact_values(std::vector<std::byte>& bytes) const {
+  blank_values(reinterpret_cast<char*>(bytes.data()), bytes.size());
 }
 
 void Redactor::blank_values(char* text, std::size_t size) const {

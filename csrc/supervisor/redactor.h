@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "supervisor/memory_reader.h"
+#include "supervisor/proc_files.h"
 
 namespace forensics {
 
@@ -24,13 +25,18 @@ class Redactor {
   /// Reads "NAME=VALUE" strings or arguments, separated by NUL, and looks for them everywhere.
   void add_strings(std::string_view block);
 
-  /// Call once after the last addition.
-  void prepare();
+  /// Call once after the last addition. What is part of a mapped file's path is not looked for:
+  /// readers find modules by these names.
+  void prepare(const std::vector<MemoryMap>& maps);
 
   /// Blanks in `bytes`, which were read from `address`. Looks a little to both sides in `memory`,
   /// as a secret may begin on the page before.
   void redact(const MemoryReader& memory, std::uint64_t address, std::byte* bytes,
               std::size_t size) const;
+
+  /// Blanks values alone, in bytes that have no address: vector registers hold what was copied
+  /// last.
+  void redact_values(std::vector<std::byte>& bytes) const;
 
   /// Would this value be looked for? Paths, numbers and plain words would be: they are no secrets,
   /// and blanking them would blank the names of modules and functions.

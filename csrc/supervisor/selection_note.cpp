@@ -1,11 +1,14 @@
 #include "supervisor/selection_note.h"
 
+#include <algorithm>
 #include <array>
 
 #include "supervisor/json_object.h"
 
 namespace forensics {
 namespace {
+
+constexpr std::size_t kLeastSize = 512;
 
 std::string render_signal(const siginfo_t& signal) {
   JsonObject object;
@@ -51,7 +54,9 @@ std::string render_note(const Selection& selection, const SelectionNote& note) {
   if (note.last_signal != nullptr) {
     object.add_raw("last_signal", render_signal(*note.last_signal));
   }
-  return object.text();
+  std::string text = object.text();
+  text.resize(std::max(text.size(), kLeastSize), ' ');
+  return text;
 }
 
 }  // namespace forensics

@@ -26,6 +26,8 @@ struct SelectionNote {
 
 /// The note's text: one JSON object (version 1), UTF-8. `memory_later_than_registers`: a handler
 /// ran between the fault, whose registers are kept, and the moment when memory was read.
+/// Padded with spaces: gdb takes any note of type 1 for a thread if its size is that of one (296 or
+/// 336 bytes), whoever owns it.
 [[nodiscard]] std::string render_note(const Selection& selection, const SelectionNote& note);
 
 }  // namespace forensics

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "supervisor/proc_files.h"
@@ -20,6 +22,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopPatience{200};
 constexpr std::chrono::seconds kStopMemory{10};
+constexpr std::chrono::milliseconds kHandlerMemory{50};
+constexpr std::size_t kMostSnapshots = 256;  // each of about 12 kB
 
 constexpr long kOptions = PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |
                           PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT;
@@ -135,6 +139,10 @@ void Tracer::wait_for_signal() {
   }
   if (is_stop(got)) {
     stop_wanted_ = Clock::now();
+    const TracedThread* root = table_.thread(root_);
+    if (root != nullptr && root->state == TraceState::listening) {
+      stop_with_program();
+    }
   } else if (got == SIGCONT) {
     stop_wanted_.reset();
   }
@@ -144,6 +152,7 @@ void Tracer::wait_for_signal() {
 void Tracer::handle_untraced(pid_t pid, int status) {
   if (WIFSTOPPED(status)) {
     if (pid == root_) {
+      table_.thread(root_)->state = TraceState::listening;
       stop_with_program();
     }
     return;
@@ -287,22 +296,71 @@ void Tracer::handle_signal(TracedThread& thread, int signal) {
 /// Before the delivery of a signal whose default is to dump core. Where a handler is installed, the
 /// program may survive: JVMs, Go and guard pages do, thousands of times a second.
 void Tracer::handle_fatal(TracedThread& thread, const siginfo_t& signal) {
-  const std::optional<SignalMasks> masks = read_signal_masks(thread.tid);
-  if (masks && contains(masks->ignored, signal.si_signo)) {
+  const bool is_raised = signal.si_code <= 0;
+  const Disposition known = is_raised ? ask_disposition(thread, signal.si_signo)
+                                      : recall_disposition(thread, signal.si_signo);
+  if (known == Disposition::ignored) {
     return;
   }
-  if (!masks || !contains(masks->caught, signal.si_signo)) {
+  if (known == Disposition::fatal) {
     capture(thread, signal);
     return;
   }
-  // A handler that faults or raises again must not displace the fault that it was called for.
-  if (thread.snapshot && is_inside_handler(thread.process, thread.tid, *thread.snapshot) &&
-      (thread.snapshot->signal.si_code > 0 || signal.si_code <= 0)) {
+  std::optional<FaultSnapshot> taken = take_snapshot(thread.process, thread.tid, signal);
+  if (!taken) {
     return;
   }
-  if (std::optional<FaultSnapshot> taken = take_snapshot(thread.process, thread.tid, signal)) {
-    thread.snapshot = std::make_unique<FaultSnapshot>(std::move(*taken));
+  if (thread.snapshot != nullptr && is_same_place(*thread.snapshot, *taken) &&
+      ask_disposition(thread, signal.si_signo) == Disposition::fatal) {
+    capture(thread, signal);  // The handler took itself away and returned to the fault.
+    return;
   }
+  if (thread.snapshot == nullptr || !is_echo(thread, *taken)) {
+    remember(thread, std::move(*taken));
+  }
+}
+
+Tracer::Disposition Tracer::ask_disposition(const TracedThread& thread, int signal) {
+  TracedProcess* process = table_.process(thread.process);
+  const std::optional<SignalMasks> masks = read_signal_masks(thread.tid);
+  process->caught = masks ? masks->caught : 0;
+  process->caught_at = Clock::now();
+  if (masks && contains(masks->ignored, signal)) {
+    return Disposition::ignored;
+  }
+  return contains(process->caught, signal) ? Disposition::handled : Disposition::fatal;
+}
+
+/// Not asked each time: that costs as much as all the rest of a handled fault.
+Tracer::Disposition Tracer::recall_disposition(const TracedThread& thread, int signal) {
+  const TracedProcess* process = table_.process(thread.process);
+  if (contains(process->caught, signal) && Clock::now() - process->caught_at < kHandlerMemory) {
+    return Disposition::handled;
+  }
+  return ask_disposition(thread, signal);
+}
+
+/// A handler that raises again, or faults itself, must not displace the fault that it was called
+/// for.
+bool Tracer::is_echo(const TracedThread& thread, const FaultSnapshot& taken) {
+  if (holds_signal_frame(taken.stack, *thread.snapshot)) {
+    return true;
+  }
+  return taken.signal.si_code <= 0 &&
+         is_inside_handler(thread.process, thread.tid, *thread.snapshot);
+}
+
+void Tracer::remember(TracedThread& thread, FaultSnapshot taken) {
+  if (!thread.snapshot) {
+    remembered_.push_back(thread.tid);
+    if (remembered_.size() > kMostSnapshots) {
+      if (TracedThread* oldest = table_.thread(remembered_.front())) {
+        oldest->snapshot.reset();
+      }
+      remembered_.pop_front();
+    }
+  }
+  thread.snapshot = std::make_unique<FaultSnapshot>(std::move(taken));
 }
 
 /// The last stop of a thread, its memory still there: for deaths without a stop before delivery, as
@@ -329,15 +387,15 @@ void Tracer::capture(TracedThread& crashed, const siginfo_t& signal) {
   }
   process->core_written = true;  // once: an error will not go away by trying again
   const Clock::time_point begin = Clock::now();
-  const TracedThread* first = find_first_fault(crashed, signal);
   DyingProcess dying;
+  dying.missing_threads = stop_others(crashed);
+  const TracedThread* first = find_first_fault(crashed, signal);
   dying.pid = process->pid;
   dying.crashed = first != nullptr ? first->tid : crashed.tid;
   dying.signal = signal;
   dying.snapshot = first != nullptr ? first->snapshot.get() : nullptr;
   events_.fault(process->pid, dying.crashed, first != nullptr ? first->snapshot->signal : signal,
                 first != nullptr);
-  dying.missing_threads = stop_others(crashed);
   for (const pid_t tid : process->threads) {
     const TracedThread* other = table_.thread(tid);
     if (tid != dying.crashed && other != nullptr && other->state == TraceState::stopped) {
@@ -363,16 +421,24 @@ void Tracer::capture(TracedThread& crashed, const siginfo_t& signal) {
   }
 }
 
-/// Whose handler is it that sent `signal`, or died in it?
-TracedThread* Tracer::find_first_fault(TracedThread& thread, const siginfo_t& signal) {
-  const auto is_handling = [](const TracedThread& other) {
-    return other.snapshot != nullptr &&
-           is_inside_handler(other.process, other.tid, *other.snapshot);
+/// Whose handler is it that sent `signal`, or died in it? Call it while the threads are stopped.
+const TracedThread* Tracer::find_first_fault(const TracedThread& thread, const siginfo_t& signal) {
+  const auto is_handling = [](const TracedThread* other) {
+    return other != nullptr && other->state == TraceState::stopped && other->snapshot != nullptr &&
+           is_inside_handler(other->process, other->tid, *other->snapshot);
   };
-  if (is_handling(thread)) {
+  if (is_handling(&thread)) {
     return &thread;
   }
-  static_cast<void>(signal);
+  if (signal.si_code > 0 || signal.si_pid != thread.process) {
+    return nullptr;
+  }
+  // The process sent it to itself: perhaps for another thread, whose handler waits for the end.
+  for (const pid_t tid : table_.process(thread.process)->threads) {
+    if (const TracedThread* other = table_.thread(tid); is_handling(other)) {
+      return other;
+    }
+  }
   return nullptr;
 }
 
@@ -428,6 +494,9 @@ void Tracer::stop_with_program() {
   if (stop_wanted_ && Clock::now() - *stop_wanted_ < kStopMemory) {
     stop_wanted_.reset();
     ::raise(SIGSTOP);
+    if (!traced_) {
+      table_.thread(root_)->state = TraceState::running;
+    }
   }
 }
 

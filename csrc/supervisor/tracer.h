@@ -35,6 +35,9 @@ class Tracer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// What will a signal do to a thread?
+  enum class Disposition : std::uint8_t { ignored, handled, fatal };
+
   bool seize();
   void reap();
   void wait_for_signal();
@@ -44,6 +47,8 @@ class Tracer {
   void handle_event(TracedThread& thread, int event, int signal);
   void handle_signal(TracedThread& thread, int signal);
   void handle_fatal(TracedThread& thread, const siginfo_t& signal);
+  Disposition ask_disposition(const TracedThread& thread, int signal);
+  Disposition recall_disposition(const TracedThread& thread, int signal);
   void handle_last_stop(TracedThread& thread);
   void handle_exec(pid_t pid);
   void handle_birth(const TracedThread& parent, int event);
@@ -52,7 +57,10 @@ class Tracer {
 
   void capture(TracedThread& crashed, const siginfo_t& signal);
   std::size_t stop_others(const TracedThread& crashed);
-  [[nodiscard]] TracedThread* find_first_fault(TracedThread& thread, const siginfo_t& signal);
+  [[nodiscard]] const TracedThread* find_first_fault(const TracedThread& thread,
+                                                     const siginfo_t& signal);
+  [[nodiscard]] static bool is_echo(const TracedThread& thread, const FaultSnapshot& taken);
+  void remember(TracedThread& thread, FaultSnapshot taken);
   void resume(TracedThread& thread, int signal);
   void stop_with_program();
 
@@ -67,6 +75,7 @@ class Tracer {
   ProcessTable table_;
   SignalForwarder forwarder_;
   std::deque<std::pair<pid_t, int>> queued_;  // seen while a core was written
+  std::deque<pid_t> remembered_;              // who has a snapshot, the oldest first
   std::optional<Clock::time_point> stop_wanted_;
 };
 
