@@ -66,6 +66,3 @@ def main() -> None:
     except ForensicsError as error:
         click.echo(f"error  {error.message}\n       {error.remedy}", err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)

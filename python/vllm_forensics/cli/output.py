@@ -6,10 +6,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
 from vllm_forensics.errors import UsageError
+
+READER_GONE: Final = 128 + 13
+"""What a shell reports for a program that SIGPIPE ended."""
 
 
 def wants_color(*, no_color: bool, to_file: bool) -> bool:
@@ -32,12 +36,15 @@ def emit(text: str, output: str | None) -> None:
     """
     if output is None:
         stream = sys.stdout
-        stream.write(
-            text.encode(stream.encoding or "utf-8", "backslashreplace").decode(
-                stream.encoding or "utf-8"
-            )
-        )
-        stream.flush()
+        encoding = stream.encoding or "utf-8"
+        try:
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
+        except BrokenPipeError:
+            # click would end with 1, which means "a fault found". At exit the interpreter flushes
+            # once more: into nothing.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            raise SystemExit(READER_GONE) from None
         return
     try:
         Path(output).write_text(text, encoding="utf-8")
