@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from vllm_forensics.render import wire
+from vllm_forensics.render import doctor, run, wire
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
 
 def schemas() -> dict[str, str]:
     """Each schema's file name and text."""
-    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **wire.schema()}
-    return {"forensics.core.1.json": json.dumps(document, indent=2, sort_keys=True) + "\n"}
+    found = {
+        "forensics.core.1.json": wire.schema(),
+        "forensics.doctor.1.json": doctor.schema(),
+        "forensics.run.1.json": run.schema(),
+    }
+    return {name: _text(schema) for name, schema in found.items()}
+
+
+def _text(schema: dict[str, Any]) -> str:
+    document = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
 
 
 def main() -> None:

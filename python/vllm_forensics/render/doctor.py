@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from rich.table import Table
@@ -92,3 +92,8 @@ def render_checkup_json(checkup: Checkup) -> str:
         ),
     )
     return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the checkup."""
+    return msgspec.json.schema(CheckupWire)

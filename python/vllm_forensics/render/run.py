@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from rich.table import Table
@@ -75,3 +75,8 @@ def render_endings(report: RunReport, style: TerminalStyle) -> str:
     for line in lines:
         table.add_row(Text(line))
     return render_parts([table], style)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the report."""
+    return msgspec.json.schema(RunReportWire)
