@@ -31,10 +31,14 @@ def _sentence(process: ProcessRecord, run: SupervisedRun) -> str:
             "of that; Kubernetes shows it as OOMKilled, exit code 137."
         )
     if number == _KILL:
+        kernel = (
+            "Whether the kernel's out-of-memory killer did it cannot be read here"
+            if run.oom_kills is None
+            else "The kernel's out-of-memory killer did not count one here"
+        )
         return (
-            f"{who} was killed with SIGKILL by another process: docker stop after its grace "
-            "period, Kubernetes' liveness probe, or kill -9. The kernel's out-of-memory killer did "
-            "not count one here. No core is made of that."
+            f"{who} was killed with SIGKILL, as kill -9 does, docker stop after its grace period, "
+            f"or Kubernetes' liveness probe. {kernel}. No core is made of that."
         )
     if number in _ASKED:
         return f"{who} was asked to end with {signal_name(number)}: not a crash."

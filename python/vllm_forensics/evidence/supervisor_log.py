@@ -15,7 +15,7 @@ def parse_supervisor_log(text: str) -> SupervisedRun:
     faults: list[FaultRecord] = []
     cores: list[str] = []
     errors: list[str] = []
-    oom_kills = 0
+    oom_kills: int | None = None
     for event in _events(text):
         pid = _number(event.get("pid")) or 0
         kind = event["event"]
@@ -36,10 +36,11 @@ def parse_supervisor_log(text: str) -> SupervisedRun:
                 command=known.command if known else None,
                 exit=_exit(event),
             )
-            grown = (_number(event.get("oom_kills_after")) or 0) - (
-                _number(event.get("oom_kills_before")) or 0
+            before, after = (
+                _number(event.get(f"oom_kills_{when}")) for when in ("before", "after")
             )
-            oom_kills = max(oom_kills, grown)
+            if before is not None and after is not None:
+                oom_kills = max(oom_kills or 0, after - before)
         elif kind == "fault":
             faults.append(_fault(event, pid))
         elif kind == "core" and isinstance(event.get("path"), str):

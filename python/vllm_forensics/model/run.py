@@ -40,8 +40,9 @@ class SupervisedRun:
     processes: tuple[ProcessRecord, ...]
     faults: tuple[FaultRecord, ...]
     cores: tuple[str, ...]
-    oom_kills: int
-    """How many processes of the cgroup the kernel killed for want of memory meanwhile."""
+    oom_kills: int | None
+    """How many processes of the cgroup the kernel killed for want of memory meanwhile; None where
+    no count could be read."""
     errors: tuple[str, ...]
 
 

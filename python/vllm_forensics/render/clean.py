@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Final, TypeVar, cast
@@ -17,6 +17,7 @@ _SECRET_NAME: Final = (
     rf"private[_-]?key|credential|auth(?:orization)?)){_WORD}++"
 )
 """A whole word, looked through once: what is masked may be chosen to make backtracking explode."""
+_NAME: Final = re.compile(rf"(?i){_SECRET_NAME}")
 _SECRETS: Final = (
     # NAME=value, NAME: value, --name value, "name": "value"
     (
@@ -57,6 +58,21 @@ def mask_secrets(text: str) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Mask the values of options such as --token, whole: a password may hold blanks and quotes."""
+    masked, secret_follows = [], False
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if equals and value and _NAME.fullmatch(name):
+            masked.append(f"{name}={_MASK}")
+        elif secret_follows and not argument.startswith("-"):
+            masked.append(_MASK)
+        else:
+            masked.append(mask_secrets(argument))
+        secret_follows = argument.startswith("-") and _NAME.fullmatch(argument) is not None
+    return tuple(masked)
 
 
 def escape(text: str) -> str:

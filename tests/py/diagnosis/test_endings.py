@@ -6,7 +6,7 @@ from vllm_forensics.diagnosis.endings import explain_endings
 from vllm_forensics.model.run import ProcessRecord, SupervisedRun
 
 
-def run_of(*processes: ProcessRecord, oom_kills: int = 0) -> SupervisedRun:
+def run_of(*processes: ProcessRecord, oom_kills: int | None = 0) -> SupervisedRun:
     return SupervisedRun(processes=processes, faults=(), cores=(), oom_kills=oom_kills, errors=())
 
 
@@ -31,8 +31,14 @@ def test_a_kill_with_a_grown_count_is_the_kernels() -> None:
 def test_a_kill_without_a_count_is_somebody_elses() -> None:
     [sentence] = explain_endings(run_of(process(-9)), frozenset())
 
-    assert "by another process" in sentence
+    assert "as kill -9 does" in sentence
     assert "did not count one here" in sentence
+
+
+def test_where_no_count_can_be_read_nothing_is_claimed() -> None:
+    [sentence] = explain_endings(run_of(process(-9), oom_kills=None), frozenset())
+
+    assert "cannot be read here" in sentence
 
 
 @pytest.mark.parametrize(("number", "name"), [(1, "SIGHUP"), (2, "SIGINT"), (15, "SIGTERM")])

@@ -17,13 +17,13 @@ from vllm_forensics.capture.supervisor import (
 )
 from vllm_forensics.cli.output import emit, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
-from vllm_forensics.render.clean import clean
+from vllm_forensics.render.clean import clean, mask_arguments
 
 if TYPE_CHECKING:
     from vllm_forensics.model.run import RunReport
 
 
-@click.command("run", context_settings={"ignore_unknown_options": False})
+@click.command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
 @click.option(
     "--folder",
@@ -73,7 +73,8 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     if result.died_of_nothing and folder is None and output is None:
         remove_evidence(where)
     else:
-        report = _explain(program, result)
+        shown = program if include_secrets else mask_arguments(program)
+        report = _explain(shown, result)
         _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
     raise click.exceptions.Exit(result.status)
 
