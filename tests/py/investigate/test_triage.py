@@ -1,0 +1,152 @@
+"""From paths to a report, without gdb."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.py.support.core_builder import CoreSpec, build_core, siginfo
+from tests.py.support.reports import null_crash, recursion_crash
+
+from vllm_forensics.investigate import triage as module
+from vllm_forensics.investigate.triage import (
+    TriageOptions,
+    gdb_command,
+    group,
+    triage,
+    triage_one,
+)
+from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.finding import FaultKind
+from vllm_forensics.model.report import Crash, Failure
+
+NOTES_ONLY = TriageOptions(use_gdb=False)
+
+
+def write(folder: Path, name: str, spec: CoreSpec | None = None, cut: int | None = None) -> str:
+    path = folder / name
+    path.write_bytes(build_core(spec)[:cut])
+    return str(path)
+
+
+def test_one_core_is_explained(tmp_path: Path) -> None:
+    crash = triage_one(write(tmp_path, "core"), NOTES_ONLY)
+
+    assert isinstance(crash, Crash)
+    assert crash.fault.kind is FaultKind.NULL_DEREFERENCE
+    assert (crash.pid, crash.fault.address, crash.threads[0].crashed) == (42, 0x48, True)
+
+
+def test_next_steps_name_the_core(tmp_path: Path) -> None:
+    path = write(tmp_path, "core.1")
+
+    crash = triage_one(path, NOTES_ONLY)
+
+    assert isinstance(crash, Crash)
+    assert any(path in step for step in crash.next_steps)
+
+
+def test_many_cores_keep_their_order_and_bad_ones_stop_nothing(tmp_path: Path) -> None:
+    good = [write(tmp_path, f"core.{number}") for number in range(6)]
+    bad = [write(tmp_path, "core.cut", cut=100), str(tmp_path / "missing")]
+    seen: list[tuple[int, int]] = []
+
+    report = triage(
+        [good[0], bad[0], *good[1:], bad[1]],
+        NOTES_ONLY,
+        on_progress=lambda done, total: seen.append((done, total)),
+    )
+
+    assert [crash.core for crash in report.crashes] == good
+    assert [failure.path for failure in report.failures] == bad
+    assert all(failure.remedy for failure in report.failures)
+    assert seen == [(done, 8) for done in range(1, 9)]
+
+
+def test_any_executor_will_do(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        report = triage([write(tmp_path, "core")], NOTES_ONLY, executor=executor)
+
+        assert len(report.crashes) == 1
+        assert executor.submit(int, "3").result() == 3
+
+
+def test_no_core_anywhere_is_a_failure_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.files, "find_cores", lambda paths: [])
+
+    report = triage([], NOTES_ONLY)
+
+    assert report.crashes == ()
+    assert report.failures[0].error == "no core dump was found"
+    assert "core_pattern" in report.failures[0].remedy
+
+
+def test_a_truncated_core_is_explained_with_a_gap(tmp_path: Path) -> None:
+    whole = len(build_core())
+
+    crash = triage_one(write(tmp_path, "core", cut=whole - 512), NOTES_ONLY)
+
+    assert isinstance(crash, Crash)
+    assert any("truncated" in gap.what for gap in crash.gaps)
+
+
+def test_that_gdb_was_not_asked_is_a_gap(tmp_path: Path) -> None:
+    crash = triage_one(write(tmp_path, "core"), NOTES_ONLY)
+
+    assert isinstance(crash, Crash)
+    assert any("gdb" in gap.what for gap in crash.gaps)
+
+
+def test_a_core_of_aarch64_is_explained_too(tmp_path: Path) -> None:
+    thread = (42, {"pc": 0x40_1000, "sp": 0x7000_0100})
+    path = write(tmp_path, "core", CoreSpec(machine=183, threads=(thread,)))
+
+    crash = triage_one(path, NOTES_ONLY)
+
+    assert isinstance(crash, Crash)
+    assert crash.fault.kind is FaultKind.NULL_DEREFERENCE
+
+
+def test_a_signal_of_another_process_is_told(tmp_path: Path) -> None:
+    path = write(tmp_path, "core", CoreSpec(signal=siginfo(6, 0, sender=7)))
+
+    crash = triage_one(path, NOTES_ONLY)
+
+    assert isinstance(crash, Crash)
+    assert crash.fault.kind is FaultKind.EXTERNAL_SIGNAL
+    assert "process 7" in crash.explanation
+
+
+def test_what_is_no_core_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello", encoding="utf-8")
+
+    failure = triage_one(str(tmp_path / "a.txt"), NOTES_ONLY)
+
+    assert failure == Failure(
+        path=str(tmp_path / "a.txt"),
+        error="is a text file, not a core dump",
+        remedy="for logs: the program's core lies where core_pattern says",
+    )
+
+
+def test_equal_crashes_are_grouped_the_largest_group_first() -> None:
+    first, second, other = null_crash("/a"), null_crash("/b"), recursion_crash()
+
+    groups = group([other, first, second])
+
+    assert [entry.cores for entry in groups] == [("/a", "/b"), (other.core,)]
+
+
+def test_the_crash_with_the_fewest_gaps_stands_for_its_group() -> None:
+    poor = replace(null_crash("/a"), gaps=(Gap(what="1"), Gap(what="2")))
+    rich = replace(null_crash("/b"), gaps=())
+
+    assert group([poor, rich])[0].representative == "/b"
+
+
+def test_gdb_by_hand_is_given_the_core(tmp_path: Path) -> None:
+    path = write(tmp_path, "core")
+
+    arguments = gdb_command(path, NOTES_ONLY)
+
+    assert arguments[arguments.index("--core") + 1] == path
