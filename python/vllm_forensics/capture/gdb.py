@@ -209,7 +209,7 @@ def interactive_arguments(
     `modules` are path and load bias of the files that match the core.
     """
     arguments = ["gdb", "-nx", "-q", *_HARDENING]
-    for setting in ("print pretty on", "pagination on"):
+    for setting in ("print pretty on", "confirm off"):
         arguments += ["-iex", f"set {setting}"]
     if program is not None:
         arguments += ["--exec", program, "--symbols", program]
@@ -217,4 +217,4 @@ def interactive_arguments(
     for path, bias in modules:
         quoted = path.replace("\\", "\\\\").replace('"', '\\"')
         arguments += ["-ex", f'add-symbol-file "{quoted}" -o {bias:#x}']
-    return [*arguments, "-ex", "bt"]
+    return [*arguments, "-ex", "set confirm on", "-ex", "bt"]

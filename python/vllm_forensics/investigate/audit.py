@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vllm_forensics.capture import files
 from vllm_forensics.capture.module_audit import audit_module
 from vllm_forensics.errors import EvidenceError
@@ -31,7 +33,9 @@ def _audit(module: Module, store: ModuleStore, names: frozenset[str]) -> ModuleA
     if isinstance(answer, Gap):
         return ModuleAudit(path=module.path, problem=answer.what)
     try:
-        return audit_module(store.path_of(module), names)
+        audit = audit_module(store.path_of(module), names)
+        # A separate debug file counts: gdb finds it too.
+        return replace(audit, debug_info=answer.value.has_debug_info)
     except EvidenceError as error:
         return ModuleAudit(path=module.path, problem=error.message)
 
