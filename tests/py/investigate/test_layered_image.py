@@ -108,7 +108,19 @@ def test_a_gdb_that_fails_is_a_gap_and_the_notes_answer(tmp_path: Path, fail_at:
 
 
 @pytest.mark.parametrize(
-    "expression", ["free(x)", "system (0)", "x = 3", "$_exit", "a; b", "", "x\n", "(*f)(1)", '"a"']
+    "expression",
+    [
+        "free(x)",
+        "system (0)",
+        "x = 3",
+        "$_exit",
+        "a; b",
+        "",
+        "x\n",
+        "(*f)(1)",
+        "t[0](1)",
+        "x->f (1)",
+    ],
 )
 def test_only_names_and_members_are_evaluated(tmp_path: Path, expression: str) -> None:
     gdb = ScriptedGdb()

@@ -10,7 +10,7 @@ from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.event import Chain, Event, EventKind
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.process import Signal
-from vllm_forensics.model.report import Failure
+from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Instruction, Variable
 
@@ -78,14 +78,10 @@ def test_a_demo_is_explained_by_a_kind_or_by_an_end_without_a_signal() -> None:
     )
     failure = Failure(path="core", error="cut", remedy="again")
 
-    def outcome(status: int, crash: object = None, failure: Failure | None = None) -> DemoOutcome:
-        return DemoOutcome(
-            name="d",
-            status=status,
-            output="",
-            crash=crash,
-            failure=failure,  # type: ignore[arg-type]
-        )
+    def outcome(
+        status: int, crash: Crash | None = None, failure: Failure | None = None
+    ) -> DemoOutcome:
+        return DemoOutcome(name="d", status=status, output="", crash=crash, failure=failure)
 
     assert outcome(-11, crash).is_explained
     assert outcome(0).is_explained
