@@ -11,6 +11,8 @@ from vllm_forensics.model.stack import Frame, FrameKind, Recursion
 
 _MAX_PERIOD: Final = 12
 _LEAST_REPEATS: Final = 3
+_NEAR_START: Final = 4
+_DEEPEST_START: Final = 32
 _LONGEST_STACK: Final = 64 << 20
 
 
@@ -21,13 +23,17 @@ def find_recursion(
 
     Beyond the frames that were unwound, the repeats are counted in memory: a cycle pushes the same
     return address again and again, at equal distances. None where no cycle repeats three times.
+    Further in than a few frames, only a cycle that goes on to the last frame counts: the stack may
+    have ended deep in calls that the cycle makes, but a short loop there is only how code is.
     """
     calls = [frame for frame in frames if frame.kind is FrameKind.NATIVE]
-    for first in range(min(4, len(calls))):
+    for first in range(min(_DEEPEST_START, len(calls))):
         for period in range(1, _MAX_PERIOD + 1):
             count = _repeats(calls[first:], period)
             if count >= _LEAST_REPEATS:
                 whole = first + count * period >= len(calls) - period
+                if first >= _NEAR_START and not whole:
+                    continue
                 total = _count_in_memory(image, context, calls[first].pc) if whole else 0
                 return Recursion(
                     first_index=calls[first].index, period=period, count=max(count, total)

@@ -63,3 +63,13 @@ def test_a_recursion_that_ended_within_the_frames_is_not_counted_in_memory() -> 
 
 def test_an_empty_stack_has_none() -> None:
     assert recursion(()) is None
+
+
+def test_a_cycle_far_in_counts_where_it_goes_on_to_the_last_frame() -> None:
+    """The stack ended in a call that the cycle makes; seen with std::to_string of gcc 12."""
+    leaves = (11, 12, 13, 14, 15, 16)
+
+    assert recursion(calls(*leaves, 1, 2, 1, 2, 1, 2)) == Recursion(
+        first_index=6, period=2, count=3
+    )
+    assert recursion(calls(*leaves, 1, 2, 1, 2, 1, 2, 3, 4, 5)) is None
