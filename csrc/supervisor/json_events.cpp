@@ -66,7 +66,17 @@ void JsonEvents::fault(pid_t pid, pid_t tid, const siginfo_t& signal, bool handl
 
 void JsonEvents::core(pid_t pid, const std::string& path, std::uint64_t bytes,
                       std::uint64_t ms) const {
-  JsonObject event = named("core", pid);
+  wrote("core", pid, path, bytes, ms);
+}
+
+void JsonEvents::snapshot(pid_t pid, const std::string& path, std::uint64_t bytes,
+                          std::uint64_t ms) const {
+  wrote("snapshot", pid, path, bytes, ms);
+}
+
+void JsonEvents::wrote(const char* what, pid_t pid, const std::string& path, std::uint64_t bytes,
+                       std::uint64_t ms) const {
+  JsonObject event = named(what, pid);
   event.add("path", path);
   event.add("bytes", bytes);
   event.add("milliseconds", ms);

@@ -33,6 +33,7 @@ class JsonEvents {
   void start(pid_t pid, pid_t parent, const std::vector<std::string>& arguments) const;
   void exec(pid_t pid, const std::vector<std::string>& arguments) const;
   void fault(pid_t pid, pid_t tid, const siginfo_t& signal, bool handled) const;
+  void snapshot(pid_t pid, const std::string& path, std::uint64_t bytes, std::uint64_t ms) const;
   void core(pid_t pid, const std::string& path, std::uint64_t bytes, std::uint64_t ms) const;
   /// `status` as wait(2) gives it.
   void exit(pid_t pid, int status, std::optional<std::uint64_t> oom_kills_before,
@@ -41,6 +42,8 @@ class JsonEvents {
   void error(pid_t pid, const std::string& what) const;
 
  private:
+  void wrote(const char* what, pid_t pid, const std::string& path, std::uint64_t bytes,
+             std::uint64_t ms) const;
   void write(JsonObject& event) const;
 
   UniqueFd file_;

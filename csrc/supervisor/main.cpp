@@ -11,6 +11,7 @@
 #include "supervisor/launcher.h"
 #include "supervisor/live_capture.h"
 #include "supervisor/options.h"
+#include "supervisor/snapshot.h"
 #include "supervisor/tracer.h"
 
 namespace forensics {
@@ -40,6 +41,12 @@ int main(int argc, char** argv) {
     }
     if (!options.minify.empty()) {
       forensics::minify_core(options.minify, options.minified, options.capture);
+      return 0;
+    }
+    if (options.snapshot != 0) {
+      const forensics::WrittenCore core =
+          forensics::snapshot_process(options.snapshot, options.capture);
+      static_cast<void>(std::printf("%s\n", core.path.c_str()));
       return 0;
     }
     return forensics::supervise(options);

@@ -11,6 +11,7 @@ namespace forensics {
 const char* const kUsage =
     "usage: forensics-supervisor --output DIR [OPTION...] -- COMMAND [ARGUMENT...]\n"
     "       forensics-supervisor --minify CORE OUT [--budget BYTES]\n"
+    "       forensics-supervisor --snapshot PID --output DIR [--budget BYTES]\n"
     "\n"
     "Runs COMMAND and everything that it starts; writes a small core dump of each process that\n"
     "dies of a fatal signal, whatever core_pattern and limits say. Needs no root.\n"
@@ -21,10 +22,12 @@ const char* const kUsage =
     "  --events FILE      append what happens as JSON lines\n"
     "  --include-secrets  keep the environment and the arguments in the core\n"
     "  --minify CORE OUT  cut an existing core down by the same choice of pages\n"
+    "  --snapshot PID     write a core of a living process, print its path, let the process go on\n"
     "\n"
     "Exit status: COMMAND's own, 128 + n if signal n ended it, 127 if it was not found, 126 if it\n"
     "could not be run, 125 if the supervisor failed before it ran.\n"
-    "SIGKILL to the supervisor: the program runs on, unsupervised.\n";
+    "SIGKILL to the supervisor: the program runs on, unsupervised.\n"
+    "SIGUSR2 to the supervisor: a core of every process of the tree, which then goes on.\n";
 
 namespace {
 
@@ -49,6 +52,15 @@ std::uint64_t parse_bytes(std::string_view text) {
     throw std::invalid_argument("--budget " + copy + ": give a number of bytes, as 64M");
   }
   return number << shift;
+}
+
+pid_t parse_pid(const std::string& text) {
+  char* end = nullptr;
+  const long number = std::strtol(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || number <= 0 || number > INT32_MAX) {
+    throw std::invalid_argument("--snapshot " + text + ": give a process id");
+  }
+  return static_cast<pid_t>(number);
 }
 
 /// Walks over argv; an option that needs a value and has none is an error.
@@ -95,6 +107,8 @@ Options parse_options(int argc, char** argv) {
     } else if (option == "--minify") {
       options.minify = arguments.value_of(option);
       options.minified = arguments.value_of(option);
+    } else if (option == "--snapshot") {
+      options.snapshot = parse_pid(arguments.value_of(option));
     } else if (option == "--help" || option == "-h") {
       options.show_help = true;
       return options;
@@ -103,6 +117,9 @@ Options parse_options(int argc, char** argv) {
     }
   }
   options.command = arguments.rest();
+  if (options.snapshot != 0 && !options.capture.folder.empty()) {
+    return options;
+  }
   if (options.minify.empty() && (arguments.at_end() || options.capture.folder.empty())) {
     throw std::invalid_argument("give --output DIR and, behind --, a command; see --help");
   }

@@ -1,6 +1,8 @@
 #ifndef VLLM_FORENSICS_SUPERVISOR_OPTIONS_H_
 #define VLLM_FORENSICS_SUPERVISOR_OPTIONS_H_
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "supervisor/live_capture.h"
@@ -16,6 +18,7 @@ struct Options {
   char* const* command = nullptr;  // borrowed from argv; ends in a null pointer
   std::string minify;              // a core to cut down, instead of a command
   std::string minified;            // where to
+  pid_t snapshot = 0;              // a living process, instead of a command
   bool show_help = false;
 };
 

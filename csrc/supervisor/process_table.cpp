@@ -1,5 +1,6 @@
 #include "supervisor/process_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace forensics {
@@ -60,6 +61,16 @@ TracedThread* ProcessTable::thread(pid_t tid) {
 TracedProcess* ProcessTable::process(pid_t pid) {
   const auto found = processes_.find(pid);
   return found == processes_.end() ? nullptr : &found->second;
+}
+
+std::vector<pid_t> ProcessTable::pids() const {
+  std::vector<pid_t> pids;
+  pids.reserve(processes_.size());
+  for (const auto& entry : processes_) {
+    pids.push_back(entry.first);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
 }
 
 }  // namespace forensics

@@ -53,6 +53,7 @@ class ProcessTable {
 
   [[nodiscard]] TracedThread* thread(pid_t tid);
   [[nodiscard]] TracedProcess* process(pid_t pid);
+  [[nodiscard]] std::vector<pid_t> pids() const;
   [[nodiscard]] std::size_t size() const { return threads_.size(); }
 
  private:

@@ -137,6 +137,10 @@ void Tracer::wait_for_signal() {
   if (got <= 0 || got == SIGCHLD) {
     return;
   }
+  if (got == SIGUSR2 && traced_) {
+    snapshot_all();
+    return;
+  }
   if (is_stop(got)) {
     stop_wanted_ = Clock::now();
     const TracedThread* root = table_.thread(root_);
@@ -410,15 +414,57 @@ void Tracer::capture(TracedThread& crashed, const siginfo_t& signal) {
   } catch (const std::exception& error) {
     events_.error(dying.pid, std::string("no minicore was written: ") + error.what());
   }
-  // Those with a status of their own go on when it is handled.
-  for (const pid_t tid : dying.others) {
+  dying.others.erase(std::remove(dying.others.begin(), dying.others.end(), crashed.tid),
+                     dying.others.end());
+  resume_stopped(dying.others);
+}
+
+/// Those with a status of their own go on when it is handled.
+void Tracer::resume_stopped(const std::vector<pid_t>& tids) {
+  for (const pid_t tid : tids) {
     const bool waits = std::any_of(queued_.begin(), queued_.end(),
                                    [&](const auto& entry) { return entry.first == tid; });
-    TracedThread* other = table_.thread(tid);
-    if (!waits && other != nullptr && tid != crashed.tid) {
-      resume(*other, 0);
+    TracedThread* thread = table_.thread(tid);
+    if (!waits && thread != nullptr) {
+      resume(*thread, 0);
     }
   }
+}
+
+/// Somebody wants to see what the program does: a hang leaves no signal.
+void Tracer::snapshot_all() {
+  for (const pid_t pid : table_.pids()) {
+    snapshot(pid);
+  }
+}
+
+void Tracer::snapshot(pid_t pid) {
+  const Clock::time_point begin = Clock::now();
+  TracedThread nobody;
+  nobody.process = pid;
+  DyingProcess living;
+  living.pid = pid;
+  living.crashed = pid;
+  living.missing_threads = stop_others(nobody);
+  std::vector<pid_t> stopped;
+  for (const pid_t tid : table_.process(pid)->threads) {
+    const TracedThread* thread = table_.thread(tid);
+    if (thread != nullptr && thread->state == TraceState::stopped) {
+      stopped.push_back(tid);
+      if (tid != pid) {
+        living.others.push_back(tid);
+      }
+    }
+  }
+  std::sort(living.others.begin(), living.others.end());
+  try {
+    const WrittenCore core = write_minicore(living, options_);
+    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    events_.snapshot(pid, core.path, core.bytes, static_cast<std::uint64_t>(spent.count()));
+  } catch (const std::exception& error) {
+    events_.error(pid, std::string("no snapshot was written: ") + error.what());
+  }
+  resume_stopped(stopped);
 }
 
 /// Whose handler is it that sent `signal`, or died in it? Call it while the threads are stopped.

@@ -9,6 +9,7 @@
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "supervisor/json_events.h"
 #include "supervisor/launcher.h"
@@ -56,6 +57,9 @@ class Tracer {
   void announce(pid_t process, pid_t parent);
 
   void capture(TracedThread& crashed, const siginfo_t& signal);
+  void snapshot_all();
+  void snapshot(pid_t pid);
+  void resume_stopped(const std::vector<pid_t>& tids);
   std::size_t stop_others(const TracedThread& crashed);
   [[nodiscard]] const TracedThread* find_first_fault(const TracedThread& thread,
                                                      const siginfo_t& signal);

@@ -105,10 +105,10 @@ def minify_core(core: str, target: str, *, budget: int) -> None:
         raise ToolError(f"{core} could not be cut down: {said}", remedy="is it an x86-64 core?")
 
 
-def remove_evidence(folder: Path) -> None:
+def remove_evidence(folder: Path, record: str = _EVENTS) -> None:
     """Remove a folder that holds nothing but the record of an uneventful run."""
     with contextlib.suppress(OSError):
-        (folder / _EVENTS).unlink(missing_ok=True)
+        (folder / record).unlink(missing_ok=True)
         folder.rmdir()
 
 
@@ -133,3 +133,34 @@ def evidence_folder(wanted: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="", dir=here))
     except OSError:  # a read-only image: the volume forbids it
         return Path(tempfile.mkdtemp(prefix="forensics-run-"))
+
+
+def snapshot(pid: int, folder: Path) -> str:
+    """Write a minicore of a living process, which is stopped only meanwhile.
+
+    Raises:
+        ToolError: there is no supervisor, or the process may not be looked into.
+
+    """
+    events = folder / f"snapshot.{pid}.jsonl"
+    done = run_program(
+        [
+            supervisor_path(),
+            "--snapshot",
+            str(pid),
+            "--output",
+            str(folder),
+            "--events",
+            str(events),
+        ],
+        limits=Limits(timeout_s=60.0),
+    )
+    if done.status != 0:
+        said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.status}"
+        raise ToolError(
+            f"no snapshot: {said}", remedy="run as its user or root; not under a tracer"
+        )
+    path = done.stdout.decode("utf-8", "surrogateescape").strip()
+    if not path:
+        raise ToolError("no snapshot: the supervisor named no file", remedy="is the disk full?")
+    return path

@@ -54,6 +54,24 @@ def emit(text: str, output: str | None) -> None:
         ) from error
 
 
+def require_writable(output: str | None) -> None:
+    """Find out before a long run that its report could not be written after it.
+
+    Raises:
+        UsageError: the file cannot be written.
+
+    """
+    if output is None:
+        return
+    try:
+        with Path(output).open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{output} cannot be written: {error.strerror}", remedy="give another --output FILE"
+        ) from error
+
+
 def progress(done: int, total: int) -> None:
     """A counter on standard error, for people only."""
     if sys.stderr.isatty() and not os.environ.get("CI"):

@@ -6,12 +6,20 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
+from vllm_forensics.capture.strace import StracedResult, find_kernel_cores
 from vllm_forensics.diagnosis.endings import explain_endings
+from vllm_forensics.diagnosis.syscalls import explain_syscalls
+from vllm_forensics.diagnosis.traced_processes import lineage_of
+from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.triage import TriageOptions, triage
 from vllm_forensics.model.report import Failure, Report
-from vllm_forensics.model.run import RunReport
+from vllm_forensics.model.run import RunReport, SupervisedRun
 
+_GIVEN_UP: Final = (
+    "A process has one tracer, and here it was strace: no minicore was written. A core that the "
+    "kernel writes is explained (ulimit -c unlimited); without --strace there is a minicore anyway."
+)
 _NOTHING: Final = Report(crashes=(), groups=(), failures=())
 
 
@@ -36,4 +44,45 @@ def explain_run(
         crashes=report.crashes,
         failures=(*report.failures, *errors),
         endings=explain_endings(seen, explained),
+    )
+
+
+def explain_straced_run(
+    command: Sequence[str], result: StracedResult, options: TriageOptions
+) -> RunReport:
+    """What the last system calls prove, joined with the cores that the kernel wrote meanwhile."""
+    trace = parse_strace_log(result.log, shm_free=result.shm_free)
+    lineage = lineage_of(trace)
+    dumped = [end.tid for end in lineage.ends() if end.dumped_core]
+    cores = find_kernel_cores(dumped, result.started_s)
+    report = triage(cores, options) if cores else _NOTHING
+    findings = explain_syscalls(trace)
+    explained = {crash.pid for crash in report.crashes} | {finding.pid for finding in findings}
+    seen = SupervisedRun(
+        processes=lineage.records(), faults=(), cores=tuple(cores), oom_kills=None, errors=()
+    )
+    return RunReport(
+        command=shlex.join(command),
+        status=result.status,
+        processes=seen.processes,
+        crashes=report.crashes,
+        failures=(*report.failures, *_untraced(command, result)),
+        endings=explain_endings(seen, frozenset(explained)),
+        syscalls=findings,
+        given_up=(_GIVEN_UP,),
+    )
+
+
+def _untraced(command: Sequence[str], result: StracedResult) -> tuple[Failure, ...]:
+    if result.log:
+        return ()
+    if result.status in {126, 127}:
+        error = "not found" if result.status == 127 else "is not executable"
+        return (Failure(path=command[0], error=f"{command[0]}: {error}", remedy="check the path"),)
+    return (
+        Failure(
+            path=command[0],
+            error="strace recorded nothing: it may not trace here, and has said why",
+            remedy="docker run --cap-add SYS_PTRACE, or leave out --strace",
+        ),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vllm_forensics.model.process import Address
 from vllm_forensics.model.report import Crash, Failure
+from vllm_forensics.model.syscalls import SyscallFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +58,7 @@ class RunReport:
     failures: tuple[Failure, ...]
     endings: tuple[str, ...]
     """Sentences about deaths that left no core: who ended what, and how we know."""
+    syscalls: tuple[SyscallFinding, ...] = ()
+    """What the last system calls prove, where they were traced."""
+    given_up: tuple[str, ...] = ()
+    """Evidence that this run could not have, and why."""

@@ -40,3 +40,14 @@ def code_name(signal: Signal) -> str:
         return general
     names = _CODES.get(signal.number, ())
     return names[signal.code - 1] if 0 < signal.code <= len(names) else str(signal.code)
+
+
+def signal_number(name: str) -> int | None:
+    """11 for `SIGSEGV`; `SIGRT_3` and `SIGRTMIN+3` count from 32 and 34; None for no signal."""
+    if name.startswith("SIG") and name[3:] in _NAMES[1:]:
+        return _NAMES.index(name[3:])
+    for prefix, first in (("SIGRT_", 32), ("SIGRTMIN+", 34)):
+        rest = name.removeprefix(prefix)
+        if rest != name and rest.isascii() and rest.isdecimal() and len(rest) < 3:
+            return first + int(rest)
+    return None

@@ -22,6 +22,15 @@ class ProcessWire(msgspec.Struct, frozen=True, kw_only=True):
     exit: int | None
 
 
+class SyscallWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What system calls prove about one process's death."""
+
+    pid: int
+    kind: str
+    sentence: str
+    proof: list[str]
+
+
 class RunReportWire(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `forensics run --format json`."""
 
@@ -33,6 +42,8 @@ class RunReportWire(msgspec.Struct, frozen=True, kw_only=True):
     reports: list[None]
     """Sanitizer reports, once they are read."""
     endings: list[str]
+    syscalls: list[SyscallWire]
+    given_up: list[str]
     failures: list[FailureWire]
 
 
@@ -54,6 +65,16 @@ def render_run_json(report: RunReport) -> str:
         crashes=[crash_to_wire(crash) for crash in report.crashes],
         reports=[],
         endings=list(report.endings),
+        syscalls=[
+            SyscallWire(
+                pid=found.pid,
+                kind=found.kind.value,
+                sentence=found.sentence,
+                proof=list(found.proof),
+            )
+            for found in report.syscalls
+        ],
+        given_up=list(report.given_up),
         failures=[
             FailureWire(path=failure.path, error=failure.error, remedy=failure.remedy)
             for failure in report.failures
@@ -63,17 +84,20 @@ def render_run_json(report: RunReport) -> str:
 
 
 def render_endings(report: RunReport, style: TerminalStyle) -> str:
-    """Deaths without a core, and what went wrong with the capture; empty where nothing did."""
-    lines = [
-        *report.endings,
-        *(f"{failure.error} → {failure.remedy}" for failure in report.failures),
-    ]
+    """What system calls prove, deaths without a core, and what went wrong with the capture."""
+    lines = [Text(line) for line in report.endings]
+    for found in report.syscalls:
+        proof = "".join(f"\n  {line}" for line in found.proof)
+        lines.append(Text(found.sentence).append(proof, style="quiet"))
+    lines += [Text(f"{failure.error} → {failure.remedy}") for failure in report.failures]
+    if lines or report.crashes:
+        lines += [Text(line, style="quiet") for line in report.given_up]
     if not lines:
         return ""
     table = Table.grid()
     table.add_column(overflow="fold", max_width=110)
     for line in lines:
-        table.add_row(Text(line))
+        table.add_row(line)
     return render_parts([table], style)
 
 

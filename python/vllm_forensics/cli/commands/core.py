@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import click
 
@@ -23,6 +24,7 @@ class CoreOptions:
     executable: str | None
     open_gdb: bool
     no_gdb: bool
+    pid: int | None
     audit: bool
     all_frames: bool
     timeout: float
@@ -42,6 +44,11 @@ class CoreOptions:
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
 @click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
+@click.option(
+    "--pid",
+    type=click.IntRange(min=1),
+    help="Look at a living process and all that it started: does it hang, and on what?",
+)
 @click.option("--gdb", "open_gdb", is_flag=True, help="Open gdb on the core, everything set.")
 @click.option("--no-gdb", is_flag=True, help="Read the core alone; no lines, no stacks.")
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
@@ -67,6 +74,8 @@ def command(paths: tuple[str, ...], **options: object) -> None:
     settings = TriageOptions(
         executable=chosen.executable, timeout_s=chosen.timeout, use_gdb=not chosen.no_gdb
     )
+    if chosen.pid is not None:
+        _look_at(chosen.pid, chosen, settings)
     if chosen.open_gdb:
         _open_gdb(paths, settings)
     if chosen.audit:
@@ -103,6 +112,25 @@ def _status(report: Report) -> int:
     if report.crashes:
         return 1
     return 2 if report.failures else 0
+
+
+def _look_at(pid: int, chosen: CoreOptions, settings: TriageOptions) -> NoReturn:
+    """A living tree instead of a core. Exit status 1: it hangs, or is busy; 0: neither was seen."""
+    from vllm_forensics.capture.supervisor import evidence_folder
+    from vllm_forensics.investigate.hang import look_at
+    from vllm_forensics.model.hang import HangKind
+    from vllm_forensics.render.hang import render_hang, render_hang_json
+    from vllm_forensics.render.terminal import TerminalStyle
+
+    report = look_at(pid, evidence_folder(None), settings)
+    shown = clean(report, include_secrets=chosen.include_secrets)
+    if chosen.output_format == "json":
+        emit(render_hang_json(shown), chosen.output)
+    else:
+        color = wants_color(no_color=chosen.no_color, to_file=chosen.output is not None)
+        emit(render_hang(shown, TerminalStyle(width=terminal_width(), color=color)), chosen.output)
+    quiet = all(finding.kind is HangKind.IDLE for finding in report.findings)
+    raise click.exceptions.Exit(0 if quiet else 1)
 
 
 def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vllm_forensics.capture.strace import LOG_NAME, run_straced
 from vllm_forensics.capture.supervisor import (
     CoreContents,
     SupervisedResult,
@@ -15,7 +16,7 @@ from vllm_forensics.capture.supervisor import (
     remove_evidence,
     run_supervised,
 )
-from vllm_forensics.cli.output import emit, terminal_width, wants_color
+from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.render.clean import clean, mask_arguments
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", type=click.IntRange(min=1), default=64, show_default=True, help="MB a core."
 )
+@click.option("--strace", is_flag=True, help="Trace system calls; no minicore then.")
 @click.option("--full", is_flag=True, help="Keep all that the kernel's core would hold.")
 @click.option(
     "--format",
@@ -48,6 +50,7 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     program: tuple[str, ...],
     folder: Path | None,
     budget: int,
+    strace: bool,  # noqa: FBT001
     full: bool,  # noqa: FBT001
     output_format: str,
     output: str | None,
@@ -67,16 +70,47 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         raise UsageError(
             "standard output belongs to the program", remedy="add --output report.json"
         )
+    if strace and (full or _was_given("budget")):
+        raise UsageError(
+            "a process has one tracer: with strace there is no minicore to be full or large",
+            remedy="leave out --strace, or --full and --budget",
+        )
+    require_writable(output)
     where = evidence_folder(folder)
+    shown = program if include_secrets else mask_arguments(program)
+    unasked = folder is None and output is None
+    if strace:
+        status, report = _trace(program, shown, where)
+        if unasked and not _says_anything(report):
+            remove_evidence(where, LOG_NAME)
+        else:
+            _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
+        raise click.exceptions.Exit(status)
     keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
     result = run_supervised(program, where, keep)
-    if result.died_of_nothing and folder is None and output is None:
+    if result.died_of_nothing and unasked:
         remove_evidence(where)
     else:
-        shown = program if include_secrets else mask_arguments(program)
         report = _explain(shown, result)
         _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
     raise click.exceptions.Exit(result.status)
+
+
+def _was_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _trace(program: tuple[str, ...], shown: tuple[str, ...], where: Path) -> tuple[int, RunReport]:
+    result = run_straced(program, where)
+    from vllm_forensics.investigate.run import explain_straced_run
+    from vllm_forensics.investigate.triage import TriageOptions
+
+    return result.status, explain_straced_run(shown, result, TriageOptions())
+
+
+def _says_anything(report: RunReport) -> bool:
+    return bool(report.crashes or report.endings or report.syscalls or report.failures)
 
 
 def _explain(program: tuple[str, ...], result: SupervisedResult) -> RunReport:

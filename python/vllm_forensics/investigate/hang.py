@@ -1,0 +1,103 @@
+"""Looks at a living process tree that does not get on: snapshots, stacks, waits, a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.capture import files
+from vllm_forensics.capture.gdb import GdbSession
+from vllm_forensics.capture.live import watch_tree
+from vllm_forensics.capture.supervisor import snapshot
+from vllm_forensics.diagnosis.hang import find_waits, futex_waiters, judge_hang, waits_for_lock
+from vllm_forensics.errors import ForensicsError
+from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.investigate.layered_image import LayeredImage
+from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.triage import TriageOptions
+from vllm_forensics.model.answer import Known
+from vllm_forensics.model.hang import HangReport, LiveProcess, Mutex
+from vllm_forensics.model.stack import Stack
+
+WATCHED_S: Final = 1.0
+_OWNER_OFFSET: Final = 8  # struct __pthread_mutex_s: __lock, __count, __owner (x86-64)
+_MAX_SNAPSHOTS: Final = 32
+
+
+def look_at(
+    root: int, folder: Path, options: TriageOptions, seconds: float = WATCHED_S
+) -> HangReport:
+    """Watch a tree, take a snapshot of each of its processes, and judge.
+
+    Every process is stopped only while its snapshot is written. One that cannot be looked into (not
+    ours, already traced) is a gap; /proc still tells what it does.
+
+    Raises:
+        EvidenceError: there is no such process.
+
+    """
+    processes = watch_tree(root, seconds)
+    gaps: list[str] = []
+    taken: list[str] = []
+    stacks: dict[tuple[int, int], Stack] = {}
+    mutexes: list[Mutex] = []
+    for process in processes[:_MAX_SNAPSHOTS]:
+        try:
+            core = snapshot(process.pid, folder)
+            taken.append(core)
+            _read_snapshot(core, process, processes, options, stacks, mutexes)
+        except ForensicsError as error:
+            gaps.append(f"process {process.pid}: {error.message} ({error.remedy})")
+    waits = find_waits(processes, mutexes, stacks)
+    return HangReport(
+        processes=processes,
+        findings=judge_hang(processes, waits, stacks),
+        waits=waits,
+        stacks=tuple((pid, stack) for (pid, _), stack in stacks.items()),
+        snapshots=tuple(taken),
+        gaps=tuple(gaps),
+    )
+
+
+def _read_snapshot(  # noqa: PLR0913, PLR0917 - it fills two collections
+    core: str,
+    process: LiveProcess,
+    processes: tuple[LiveProcess, ...],
+    options: TriageOptions,
+    stacks: dict[tuple[int, int], Stack],
+    mutexes: list[Mutex],
+) -> None:
+    store = ModuleStore()
+    notes = CoreImage(files.map_core(core), store)
+    store.program = notes.process.program
+    start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None
+    with ExitStack() as stack:
+        image = stack.enter_context(LayeredImage(notes, store, core, start_gdb=start_gdb))
+        for thread in image.threads:
+            answer = image.unwind(thread)
+            if isinstance(answer, Known):
+                stacks[process.pid, thread.tid] = answer.value
+        mutexes += _mutexes(image, process, processes, stacks)
+
+
+def _mutexes(
+    image: LayeredImage,
+    process: LiveProcess,
+    processes: tuple[LiveProcess, ...],
+    stacks: Mapping[tuple[int, int], Stack],
+) -> list[Mutex]:
+    """The locks that this process's threads wait on, with the owner that their memory names."""
+    known = {thread.tid for found in processes for thread in found.threads}
+    mutexes = []
+    for owner_of, thread, address in futex_waiters((process,)):
+        stack = stacks.get((owner_of.pid, thread.tid))
+        if stack is None or not waits_for_lock(stack):
+            continue
+        raw = image.read(address + _OWNER_OFFSET, 4)
+        owner = int.from_bytes(raw.value, "little") if isinstance(raw, Known) else 0
+        if owner in known:
+            mutexes.append(Mutex(pid=process.pid, tid=thread.tid, address=address, owner=owner))
+    return mutexes

@@ -1,0 +1,182 @@
+"""What a look at a living process tree gave, for a person and for a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vllm_forensics.model.hang import HangFinding, HangReport, LiveProcess, Node, Wait
+from vllm_forensics.model.stack import Stack
+from vllm_forensics.render.terminal import TerminalStyle, render_parts
+
+_FRAMES = 5
+
+
+class NodeWire(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread, or a whole process."""
+
+    pid: int
+    tid: int | None
+
+
+class WaitWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One edge of the wait-for graph."""
+
+    waiter: NodeWire
+    holder: NodeWire
+    resource: str
+    proof: str
+
+
+class HangFindingWire(msgspec.Struct, frozen=True, kw_only=True):
+    """A verdict."""
+
+    kind: Literal["deadlock", "gil-wait", "busy-loop", "waiting-on-peer", "idle"]
+    summary: str
+    proof: list[str]
+
+
+class LiveThreadWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One thread while it was watched."""
+
+    id: int
+    name: str
+    state: str
+    cpu_share: float
+    frames: list[str]
+
+
+class LiveProcessWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One process while it was watched."""
+
+    pid: int
+    parent: int
+    command: str
+    threads: list[LiveThreadWire]
+
+
+class HangReportWire(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `forensics core --pid PID --format json`."""
+
+    schema: Literal["forensics.hang/1"]
+    findings: list[HangFindingWire]
+    waits: list[WaitWire]
+    processes: list[LiveProcessWire]
+    snapshots: list[str]
+    gaps: list[str]
+
+
+def render_hang_json(report: HangReport) -> str:
+    """The report as JSON, ending in a newline."""
+    stacks = _by_thread(report)
+    wire = HangReportWire(
+        schema="forensics.hang/1",
+        findings=[
+            HangFindingWire(
+                kind=finding.kind.value, summary=finding.summary, proof=list(finding.proof)
+            )
+            for finding in report.findings
+        ],
+        waits=[_wait(wait) for wait in report.waits],
+        processes=[_process(process, stacks) for process in report.processes],
+        snapshots=list(report.snapshots),
+        gaps=list(report.gaps),
+    )
+    return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+
+
+def render_hang(report: HangReport, style: TerminalStyle) -> str:
+    """The verdicts first, then each process with its threads and their innermost calls."""
+    return render_parts(_parts(report), style)
+
+
+def _parts(report: HangReport) -> Iterator[RenderableType]:
+    for finding in report.findings:
+        yield from _finding(finding)
+    stacks = _by_thread(report)
+    for process in report.processes:
+        yield Text()
+        title = Text(f"process {process.pid}", style="head")
+        title.append(f"  {process.command}  child of {process.parent}", style="quiet")
+        yield title
+        yield _threads(process, stacks)
+    for gap in report.gaps:
+        yield Text()
+        yield _wrapped(Text(f"not seen: {gap}", style="caution"))
+    if report.snapshots:
+        yield Text()
+        yield _wrapped(Text(f"Next    forensics core --gdb {report.snapshots[0]}"))
+
+
+def _finding(finding: HangFinding) -> Iterator[RenderableType]:
+    yield Text(f"━━ {finding.kind.value} ━━", style="title")
+    yield _wrapped(Text(finding.summary))
+    for proof in finding.proof:
+        yield _wrapped(Text(f"  {proof}", style="quiet"))
+
+
+def _threads(process: LiveProcess, stacks: dict[tuple[int, int], Stack]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(overflow="fold", max_width=90)
+    for thread in process.threads:
+        calls = " ← ".join(_calls(stacks.get((process.pid, thread.tid)))) or f"state {thread.state}"
+        table.add_row(f"  {thread.tid} {thread.name}", f"{thread.cpu_share:.0%}", Text(calls))
+    return table
+
+
+def _calls(stack: Stack | None) -> list[str]:
+    frames = stack.frames if stack else ()
+    return [
+        frame.function
+        or f"{(frame.module or '?').rsplit('/', 1)[-1]}+{frame.module_offset or 0:#x}"
+        for frame in frames[:_FRAMES]
+    ]
+
+
+def _wrapped(text: Text) -> Table:
+    table = Table.grid()
+    table.add_column(overflow="fold", max_width=110)
+    table.add_row(text)
+    return table
+
+
+def _by_thread(report: HangReport) -> dict[tuple[int, int], Stack]:
+    return {(pid, stack.tid): stack for pid, stack in report.stacks}
+
+
+def _wait(wait: Wait) -> WaitWire:
+    return WaitWire(
+        waiter=_node(wait.waiter),
+        holder=_node(wait.holder),
+        resource=wait.resource,
+        proof=wait.proof,
+    )
+
+
+def _node(node: Node) -> NodeWire:
+    return NodeWire(pid=node.pid, tid=node.tid)
+
+
+def _process(process: LiveProcess, stacks: dict[tuple[int, int], Stack]) -> LiveProcessWire:
+    return LiveProcessWire(
+        pid=process.pid,
+        parent=process.parent,
+        command=process.command,
+        threads=[
+            LiveThreadWire(
+                id=thread.tid,
+                name=thread.name,
+                state=thread.state,
+                cpu_share=round(thread.cpu_share, 3),
+                frames=_calls(stacks.get((process.pid, thread.tid))),
+            )
+            for thread in process.threads
+        ],
+    )
