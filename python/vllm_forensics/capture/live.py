@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,11 @@ def watch_tree(root: int, seconds: float) -> tuple[LiveProcess, ...]:
         for pid in pids
         if (process := _read_process(pid, before.get(pid, {}), elapsed)) is not None
     )
+
+
+def cpu_of_tree(pids: Sequence[int]) -> float:
+    """Seconds of processor time that the processes used so far, all threads together."""
+    return sum(sum(_cpu_by_thread(pid).values()) for pid in pids)
 
 
 def tree_of(root: int) -> list[int]:

@@ -20,6 +20,7 @@ from vllm_forensics.errors import ToolError
 
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TERM", "LD_LIBRARY_PATH")
 _CHUNK: Final = 1 << 16
+_TICK_S: Final = 1.0
 # A limit that is set from outside may come too late: a demo dies within a millisecond.
 _CORES_ALLOWED: Final = (
     *("/bin/sh", "-c"),
@@ -200,11 +201,13 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
         ) from error
 
 
-def run_attached(arguments: Sequence[str]) -> int:
+def run_attached(
+    arguments: Sequence[str], on_tick: Callable[[subprocess.Popen[bytes]], None] | None = None
+) -> int:
     """Run a program with our own terminal and streams until it ends; its status as a shell has it.
 
-    The terminal's own SIGINT and SIGQUIT reach it directly, so we only outlive them; SIGTERM and
-    SIGHUP that are sent to us are handed on.
+    The terminal's own SIGINT and SIGQUIT reach it directly, so we only outlive them; SIGTERM,
+    SIGHUP and SIGUSR2 that are sent to us are handed on. `on_tick` is called about once a second.
 
     Raises:
         ToolError: it could not be started.
@@ -224,10 +227,16 @@ def run_attached(arguments: Sequence[str]) -> int:
     def outlive(number: int, frame: FrameType | None) -> None:
         del number, frame
 
-    handlers = {signal.SIGTERM: hand_on, signal.SIGHUP: hand_on}
+    handlers = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2), hand_on)
     handlers |= {signal.SIGINT: outlive, signal.SIGQUIT: outlive}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
+        while on_tick is not None:
+            try:
+                child.wait(timeout=_TICK_S)
+                break
+            except subprocess.TimeoutExpired:
+                on_tick(child)
         status = child.wait()
     finally:
         for number, handler in before.items():

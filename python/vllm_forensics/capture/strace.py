@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -16,7 +17,7 @@ from vllm_forensics.capture.machine import core_folder_of
 from vllm_forensics.capture.process import find_program, run_attached
 from vllm_forensics.errors import ToolError
 
-LOG_NAME: Final = "strace.log"
+_LOG_NAME: Final = "strace.log"
 _CALLS: Final = (
     "mmap,munmap,mremap,mprotect,madvise,brk,clone,clone3,?fork,?vfork,openat,?open,ftruncate,"
     "fallocate,prlimit64,?setrlimit,execve,exit_group,kill,tkill,tgkill"
@@ -56,7 +57,7 @@ def run_straced(command: Sequence[str], folder: Path) -> StracedResult:
         raise ToolError(
             "strace is not installed", remedy="apt-get install strace, or leave out --strace"
         )
-    log = folder / LOG_NAME
+    log = folder / _LOG_NAME
     free = _shm_free()
     started_s = time.time()
     if find_program(command[0]) is None:
@@ -78,6 +79,13 @@ def find_kernel_cores(pids: Iterable[int], started_s: float) -> list[str]:
         for path in find_new_cores(folder, pid)
         if path.stat().st_mtime >= started_s - 1.0
     ]
+
+
+def remove_log(folder: Path) -> None:
+    """Remove a folder that holds nothing but the log of an uneventful run."""
+    with contextlib.suppress(OSError):
+        (folder / _LOG_NAME).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _wait_for_end(log: Path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from site import getsitepackages
+from subprocess import Popen
 from typing import Final
 
 from vllm_forensics.capture.process import Limits, find_program, run_attached, run_program
@@ -17,6 +21,7 @@ from vllm_forensics.errors import ToolError
 _NAME: Final = "forensics-supervisor"
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _EVENTS: Final = "events.jsonl"
+_SNAPSHOT_DONE: Final = '"event": "snapshot"'
 _MAX_EVENTS: Final = 64 << 20
 DEFAULT_BUDGET: Final = 64 << 20
 
@@ -69,8 +74,42 @@ def supervisor_path() -> str:
     return found
 
 
-def run_supervised(command: Sequence[str], folder: Path, keep: CoreContents) -> SupervisedResult:
+class SupervisedTree:
+    """A supervised program that still runs."""
+
+    def __init__(self, folder: Path, ask_for_snapshots: Callable[[], None]) -> None:
+        """`ask_for_snapshots` makes the supervisor write a core of each process of the tree."""
+        self._folder = folder
+        self._ask = ask_for_snapshots
+
+    def events(self) -> str:
+        """The supervisor's lines so far."""
+        return _read_events(self._folder)
+
+    def take_snapshots(self, count: int, timeout_s: float = 20.0) -> str:
+        """Have a core of every process written; returns only the lines that this added.
+
+        `count` is how many processes there are; it waits until as many cores are there.
+        """
+        before = len(self.events())
+        self._ask()
+        deadline = time.monotonic() + timeout_s
+        new = ""
+        while time.monotonic() < deadline and new.count(_SNAPSHOT_DONE) < count:
+            time.sleep(0.05)
+            new = self.events()[before:]
+        return new
+
+
+def run_supervised(
+    command: Sequence[str],
+    folder: Path,
+    keep: CoreContents,
+    on_tick: Callable[[SupervisedTree], None] | None = None,
+) -> SupervisedResult:
     """Run to the end with the terminal passed through; cores and events go to `folder`.
+
+    `on_tick` is called about once a second while the program runs.
 
     Raises:
         ToolError: there is no supervisor.
@@ -80,13 +119,22 @@ def run_supervised(command: Sequence[str], folder: Path, keep: CoreContents) -> 
     options = ["--output", str(folder), "--events", str(events), "--budget", str(keep.budget_bytes)]
     options += ["--full"] if keep.full else []
     options += ["--include-secrets"] if keep.secrets else []
-    status = run_attached([supervisor_path(), *options, "--", *command])
+    arguments = [supervisor_path(), *options, "--", *command]
+
+    def tick(child: Popen[bytes]) -> None:
+        if on_tick is not None:
+            on_tick(SupervisedTree(folder, partial(child.send_signal, signal.SIGUSR2)))
+
+    status = run_attached(arguments, tick if on_tick is not None else None)
+    return SupervisedResult(status=status, events=_read_events(folder))
+
+
+def _read_events(folder: Path) -> str:
     try:
-        with events.open("rb") as lines:
-            text = lines.read(_MAX_EVENTS).decode("utf-8", "surrogateescape")
+        with (folder / _EVENTS).open("rb") as lines:
+            return lines.read(_MAX_EVENTS).decode("utf-8", "surrogateescape")
     except OSError:
-        text = ""
-    return SupervisedResult(status=status, events=text)
+        return ""
 
 
 def minify_core(core: str, target: str, *, budget: int) -> None:
@@ -105,10 +153,10 @@ def minify_core(core: str, target: str, *, budget: int) -> None:
         raise ToolError(f"{core} could not be cut down: {said}", remedy="is it an x86-64 core?")
 
 
-def remove_evidence(folder: Path, record: str = _EVENTS) -> None:
+def remove_evidence(folder: Path) -> None:
     """Remove a folder that holds nothing but the record of an uneventful run."""
     with contextlib.suppress(OSError):
-        (folder / record).unlink(missing_ok=True)
+        (folder / _EVENTS).unlink(missing_ok=True)
         folder.rmdir()
 
 

@@ -248,7 +248,7 @@ def _gil_waits(process: LiveProcess, stacks: Mapping[tuple[int, int], Stack]) ->
 
 
 def _is_busy(thread: LiveThread) -> bool:
-    """Busy all the time, or as much as a crowded machine lets it: running, and in no system call."""
+    """Busy all the time, or as much as a crowded machine lets it: running, in no system call."""
     runs = thread.state == "R" and thread.system_call is None
     return thread.cpu_share >= (_RUNNING_SHARE if runs else _BUSY_SHARE)
 

@@ -14,6 +14,7 @@ def parse_supervisor_log(text: str) -> SupervisedRun:
     processes: dict[int, ProcessRecord] = {}
     faults: list[FaultRecord] = []
     cores: list[str] = []
+    snapshots: list[tuple[int, str]] = []
     errors: list[str] = []
     oom_kills: int | None = None
     for event in _events(text):
@@ -45,12 +46,15 @@ def parse_supervisor_log(text: str) -> SupervisedRun:
             faults.append(_fault(event, pid))
         elif kind == "core" and isinstance(event.get("path"), str):
             cores.append(event["path"])
+        elif kind == "snapshot" and isinstance(event.get("path"), str):
+            snapshots.append((pid, event["path"]))
         elif kind == "error" and isinstance(event.get("message"), str):
             errors.append(event["message"])
     return SupervisedRun(
         processes=tuple(processes.values()),
         faults=tuple(faults),
         cores=tuple(dict.fromkeys(cores)),
+        snapshots=tuple(snapshots),
         oom_kills=oom_kills,
         errors=tuple(errors),
     )

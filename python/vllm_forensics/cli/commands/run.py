@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from vllm_forensics.capture.strace import LOG_NAME, run_straced
+from vllm_forensics.capture.strace import remove_log, run_straced
 from vllm_forensics.capture.supervisor import (
     CoreContents,
     SupervisedResult,
+    SupervisedTree,
     evidence_folder,
     remove_evidence,
     run_supervised,
 )
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
-from vllm_forensics.errors import UsageError
+from vllm_forensics.errors import ForensicsError, UsageError
 from vllm_forensics.render.clean import clean, mask_arguments
 
 if TYPE_CHECKING:
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 @click.option(
     "--budget", type=click.IntRange(min=1), default=64, show_default=True, help="MB a core."
 )
+@click.option(
+    "--stall",
+    type=click.FloatRange(min=1),
+    help="Seconds without output or processor time after which it is looked into, once a stall.",
+)
+@click.option("--probe", help="A command that fails when the program hangs; with --stall.")
 @click.option("--strace", is_flag=True, help="Trace system calls; no minicore then.")
 @click.option("--full", is_flag=True, help="Keep all that the kernel's core would hold.")
 @click.option(
@@ -50,6 +58,8 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     program: tuple[str, ...],
     folder: Path | None,
     budget: int,
+    stall: float | None,
+    probe: str | None,
     strace: bool,  # noqa: FBT001
     full: bool,  # noqa: FBT001
     output_format: str,
@@ -75,6 +85,8 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
             "a process has one tracer: with strace there is no minicore to be full or large",
             remedy="leave out --strace, or --full and --budget",
         )
+    if probe is not None and stall is None:
+        raise UsageError("--probe needs to know how often", remedy="add --stall SECONDS")
     require_writable(output)
     where = evidence_folder(folder)
     shown = program if include_secrets else mask_arguments(program)
@@ -82,18 +94,48 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     if strace:
         status, report = _trace(program, shown, where)
         if unasked and not _says_anything(report):
-            remove_evidence(where, LOG_NAME)
+            remove_log(where)
         else:
             _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
         raise click.exceptions.Exit(status)
     keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
-    result = run_supervised(program, where, keep)
+    watch = None if stall is None else _StallReporter(stall, probe)
+    result = run_supervised(program, where, keep, watch)
     if result.died_of_nothing and unasked:
         remove_evidence(where)
     else:
         report = _explain(shown, result)
         _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
     raise click.exceptions.Exit(result.status)
+
+
+class _StallReporter:
+    """Looks into the program when it stalls, and says what it saw on standard error at once."""
+
+    def __init__(self, seconds: float, probe: str | None) -> None:
+        from vllm_forensics.capture.stall import StallOptions, StallWatch
+
+        command = tuple(shlex.split(probe)) if probe else ()
+        self._watch = StallWatch(StallOptions(seconds=seconds, probe=command))
+
+    def __call__(self, tree: SupervisedTree) -> None:
+        from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
+
+        processes = parse_supervisor_log(tree.events()).processes
+        stall = self._watch.look(processes[0].pid) if processes else None
+        if stall is None:
+            return
+        from vllm_forensics.investigate.hang import look_at_supervised
+        from vllm_forensics.investigate.triage import TriageOptions
+        from vllm_forensics.render.hang import render_hang
+        from vllm_forensics.render.terminal import TerminalStyle
+
+        try:
+            report = clean(look_at_supervised(stall.root, tree, TriageOptions()))
+        except ForensicsError:
+            return  # it ended while it was looked at: its end is told
+        sys.stderr.write(f"stalled: {stall.reason}\n")
+        sys.stderr.write(render_hang(report, TerminalStyle(width=terminal_width())))
 
 
 def _was_given(option: str) -> bool:
