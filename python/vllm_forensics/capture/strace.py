@@ -17,7 +17,7 @@ from vllm_forensics.capture.machine import core_folder_of
 from vllm_forensics.capture.process import find_program, run_attached
 from vllm_forensics.errors import ToolError
 
-_LOG_NAME: Final = "strace.log"
+LOG_NAME: Final = "strace.log"
 _CALLS: Final = (
     "mmap,munmap,mremap,mprotect,madvise,brk,clone,clone3,?fork,?vfork,openat,?open,ftruncate,"
     "fallocate,prlimit64,?setrlimit,execve,exit_group,kill,tkill,tgkill"
@@ -31,6 +31,7 @@ _OPTIONS: Final = (
 _HEAD_BYTES: Final = 4 << 20
 _TAIL_BYTES: Final = 32 << 20
 _PATIENCE_S: Final = 5.0
+_MOMENT_S: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ def run_straced(command: Sequence[str], folder: Path) -> StracedResult:
         raise ToolError(
             "strace is not installed", remedy="apt-get install strace, or leave out --strace"
         )
-    log = folder / _LOG_NAME
+    log = folder / LOG_NAME
     free = _shm_free()
     started_s = time.time()
     if find_program(command[0]) is None:
@@ -65,7 +66,8 @@ def run_straced(command: Sequence[str], folder: Path) -> StracedResult:
         return StracedResult(status=status, log="", shm_free=free, started_s=started_s)
     status = run_attached([strace, *_OPTIONS, "-o", str(log), "--", *command])
     _wait_for_end(log)
-    return StracedResult(status=status, log=_read_ends(log), shm_free=free, started_s=started_s)
+    text = _read_ends(log, head_bytes=_HEAD_BYTES, tail_bytes=_TAIL_BYTES)
+    return StracedResult(status=status, log=text, shm_free=free, started_s=started_s)
 
 
 def find_kernel_cores(pids: Iterable[int], started_s: float) -> list[str]:
@@ -84,34 +86,41 @@ def find_kernel_cores(pids: Iterable[int], started_s: float) -> list[str]:
 def remove_log(folder: Path) -> None:
     """Remove a folder that holds nothing but the log of an uneventful run."""
     with contextlib.suppress(OSError):
-        (folder / _LOG_NAME).unlink(missing_ok=True)
+        (folder / LOG_NAME).unlink(missing_ok=True)
         folder.rmdir()
 
 
 def _wait_for_end(log: Path) -> None:
-    """The tracer is not our child and may still write: wait for the first process's last line."""
+    """The tracer is not our child and may still write: wait for the first process's last line.
+
+    Children that were ending at the same time get a moment more.
+    """
     deadline = time.monotonic() + _PATIENCE_S
+    written = -1
     while time.monotonic() < deadline:
-        text = _read_ends(log)
+        text = _read_ends(log, head_bytes=64, tail_bytes=1 << 20)
         first = re.match(r"(\d+) ", text)
         if first is None and not text:
             return  # strace could not trace at all, and has said so
-        if first and re.search(rf"^{first.group(1)} +\S+ \+\+\+ [ek]", text, re.MULTILINE):
+        size = log.stat().st_size
+        ended = first and re.search(rf"^{first.group(1)} +\S+ \+\+\+ [ek]", text, re.MULTILINE)
+        if ended and size == written:
             return
-        time.sleep(0.01)
+        written = size
+        time.sleep(_MOMENT_S)
 
 
-def _read_ends(log: Path) -> str:
-    """The log, or its first and last megabytes: a cut line in between reads as foreign."""
+def _read_ends(log: Path, *, head_bytes: int, tail_bytes: int) -> str:
+    """A file, or its first and last bytes: the line that is cut in between reads as foreign."""
     try:
         with log.open("rb") as lines:
-            head = lines.read(_HEAD_BYTES)
+            head = lines.read(head_bytes)
             size = os.fstat(lines.fileno()).st_size
-            lines.seek(max(size - _TAIL_BYTES, len(head)))
-            tail = lines.read(_TAIL_BYTES)
+            lines.seek(max(size - tail_bytes, len(head)))
+            tail = lines.read(tail_bytes)
     except OSError:
         return ""
-    gap = b"" if size <= len(head) + _TAIL_BYTES else b"\n"
+    gap = b"" if size <= len(head) + tail_bytes else b"\n"
     return (head + gap + tail).decode("utf-8", "surrogateescape")
 
 
