@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.py.integration.tool import COMMAND, REPOSITORY, Answer, forensics
 from tests.py.integration.victim_cases import (
