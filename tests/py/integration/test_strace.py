@@ -105,7 +105,7 @@ def test_a_core_that_the_kernel_wrote_is_explained_too(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("core*"))) == 1
 
 
-@pytest.mark.parametrize("options", [("--full",), ("--budget", "8")])
+@pytest.mark.parametrize("options", [("--full",), ("--budget", "8"), ("--stall", "5")])
 def test_strace_and_the_supervisors_evidence_exclude_each_other(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:

@@ -80,10 +80,10 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         raise UsageError(
             "standard output belongs to the program", remedy="add --output report.json"
         )
-    if strace and (full or _was_given("budget")):
+    if strace and (full or stall is not None or _was_given("budget")):
         raise UsageError(
-            "a process has one tracer: with strace there is no minicore to be full or large",
-            remedy="leave out --strace, or --full and --budget",
+            "a process has one tracer: with strace there is no minicore, full, small or of a stall",
+            remedy="leave out --strace, or --full, --budget and --stall",
         )
     if probe is not None and stall is None:
         raise UsageError("--probe needs to know how often", remedy="add --stall SECONDS")
