@@ -115,7 +115,10 @@ def _run(arguments: list[str], what: str, on_step: Callable[[int, int], None] | 
     )
     if completed.status != 0:
         said = (completed.stdout + completed.stderr).decode("utf-8", "replace").strip()
-        raise ToolError(f"{what} failed:\n{said}", remedy=_TOOLS)
+        raise ToolError(
+            f"{what} failed:\n{said}",
+            remedy="the compiler's own words are above; another one: --compiler gcc|clang",
+        )
 
 
 def _tool(name: str) -> str:

@@ -82,7 +82,7 @@ def _mismatch(module: Module, found: str | None) -> Gap | None:
     if module.build_id is None and found is not None:
         return Gap(
             what=f"the core does not hold {module.name}'s build-id, so its file cannot be checked",
-            remedy="set bit 4 of /proc/PID/coredump_filter (ELF headers), core(5)",
+            remedy="it was cut off, or left out: bit 4 of /proc/PID/coredump_filter, core(5)",
         )
     if module.deleted and found is None:
         return Gap(
