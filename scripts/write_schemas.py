@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from vllm_forensics.render import doctor, run, wire
+from vllm_forensics.render import doctor, hang, run, wire
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -16,6 +16,7 @@ def schemas() -> dict[str, str]:
     found = {
         "forensics.core.1.json": wire.schema(),
         "forensics.doctor.1.json": doctor.schema(),
+        "forensics.hang.1.json": hang.schema(),
         "forensics.run.1.json": run.schema(),
     }
     return {name: _text(schema) for name, schema in found.items()}

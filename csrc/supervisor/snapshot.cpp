@@ -10,9 +10,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
+
+#include "supervisor/proc_files.h"
 
 namespace forensics {
 namespace {
@@ -59,63 +62,93 @@ class StoppedThreads {
   StoppedThreads(StoppedThreads&&) = delete;
   StoppedThreads& operator=(StoppedThreads&&) = delete;
   ~StoppedThreads() {
-    for (const pid_t tid : attached_) {
-      ::ptrace(PTRACE_DETACH, tid, nullptr, nullptr);
+    for (const Attached& thread : attached_) {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): ptrace(2) takes numbers as its pointers
+      ::ptrace(PTRACE_DETACH, thread.tid, nullptr, reinterpret_cast<void*>(thread.signal));
     }
   }
 
-  [[nodiscard]] const std::vector<pid_t>& stopped() const { return stopped_; }
-  [[nodiscard]] std::size_t missing() const { return attached_.size() - stopped_.size(); }
+  [[nodiscard]] std::vector<pid_t> stopped() const {
+    std::vector<pid_t> tids;
+    for (const Attached& thread : attached_) {
+      if (thread.is_stopped) {
+        tids.push_back(thread.tid);
+      }
+    }
+    return tids;
+  }
+  [[nodiscard]] std::size_t missing() const { return attached_.size() - stopped().size(); }
 
  private:
+  struct Attached {
+    pid_t tid = 0;
+    bool is_stopped = false;
+    long signal = 0;  // one that was about to be delivered, and still must be
+  };
+
   bool attach(pid_t tid, pid_t pid) {
-    if (std::find(attached_.begin(), attached_.end(), tid) != attached_.end()) {
+    const auto is_this = [tid](const Attached& thread) { return thread.tid == tid; };
+    if (std::any_of(attached_.begin(), attached_.end(), is_this)) {
       return false;
     }
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
-      if (tid == pid) {
-        throw std::system_error(errno, std::generic_category(),
+      const int reason = errno;
+      if (tid == pid && !is_over(pid)) {
+        throw std::system_error(reason, std::generic_category(),
                                 "process " + std::to_string(pid) + " cannot be looked into");
       }
-      return false;  // it ended meanwhile
+      return false;  // it ended, perhaps before the other threads
     }
-    attached_.push_back(tid);
-    if (::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0 && wait_for_stop(tid)) {
-      stopped_.push_back(tid);
+    Attached thread{tid};
+    if (::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) == 0) {
+      wait_for_stop(thread);
     }
+    attached_.push_back(thread);
     return true;
   }
 
-  static bool wait_for_stop(pid_t tid) {
+  static bool is_over(pid_t pid) {
+    const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat").value_or("");
+    const std::size_t name_end = stat.rfind(") ");
+    const char state = name_end == std::string::npos ? 'X' : stat[name_end + 2];
+    return state == 'Z' || state == 'X';
+  }
+
+  static void wait_for_stop(Attached& thread) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
     while (std::chrono::steady_clock::now() < deadline) {
       int status = 0;
-      const pid_t got = ::waitpid(tid, &status, WNOHANG | __WALL);
+      const pid_t got = ::waitpid(thread.tid, &status, WNOHANG | __WALL);
       if (got != 0) {
-        return got == tid && WIFSTOPPED(status);
+        thread.is_stopped = got == thread.tid && WIFSTOPPED(status);
+        // Without an event it is a stop before a signal's delivery: a plain detach would lose it.
+        if (thread.is_stopped && static_cast<unsigned int>(status) >> 16U == 0) {
+          thread.signal = WSTOPSIG(status);
+        }
+        return;
       }
       ::usleep(kPause);
     }
-    return false;  // in the kernel, and not to be interrupted
+    // It is in the kernel, and not to be interrupted.
   }
 
-  std::vector<pid_t> attached_;
-  std::vector<pid_t> stopped_;
+  std::vector<Attached> attached_;
 };
 
 }  // namespace
 
 WrittenCore snapshot_process(pid_t pid, const CaptureOptions& options) {
   const StoppedThreads threads(pid);
+  const std::vector<pid_t> stopped = threads.stopped();
+  if (stopped.empty()) {
+    throw std::runtime_error("process " + std::to_string(pid) +
+                             " ended meanwhile, or no thread of it can be stopped");
+  }
   DyingProcess process;
   process.pid = pid;
-  process.crashed = pid;
+  process.crashed = stopped.front();  // not always `pid`: the first thread may end before others
   process.missing_threads = threads.missing();
-  for (const pid_t tid : threads.stopped()) {
-    if (tid != pid) {
-      process.others.push_back(tid);
-    }
-  }
+  process.others.assign(stopped.begin() + 1, stopped.end());
   return write_minicore(process, options);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -444,19 +445,20 @@ void Tracer::snapshot(pid_t pid) {
   nobody.process = pid;
   DyingProcess living;
   living.pid = pid;
-  living.crashed = pid;
   living.missing_threads = stop_others(nobody);
   std::vector<pid_t> stopped;
   for (const pid_t tid : table_.process(pid)->threads) {
     const TracedThread* thread = table_.thread(tid);
     if (thread != nullptr && thread->state == TraceState::stopped) {
       stopped.push_back(tid);
-      if (tid != pid) {
-        living.others.push_back(tid);
-      }
     }
   }
-  std::sort(living.others.begin(), living.others.end());
+  std::sort(stopped.begin(), stopped.end());
+  // The first thread may have ended before the others.
+  const bool has_first = std::binary_search(stopped.begin(), stopped.end(), pid);
+  living.crashed = has_first || stopped.empty() ? pid : stopped.front();
+  std::copy_if(stopped.begin(), stopped.end(), std::back_inserter(living.others),
+               [&](pid_t tid) { return tid != living.crashed; });
   try {
     const WrittenCore core = write_minicore(living, options_);
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);

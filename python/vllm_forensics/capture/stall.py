@@ -16,6 +16,8 @@ from vllm_forensics.errors import ForensicsError
 
 _STILL_SHARE: Final = 0.01
 """Less than this of one processor counts as doing nothing: timers and heartbeats go on."""
+_PATIENCE_S: Final = 30.0
+"""No probe may take longer: while it is waited for, the program's end goes unnoticed."""
 _WRITTEN: Final = re.compile(r"^wchar: (\d+)", re.MULTILINE)
 
 
@@ -37,49 +39,63 @@ class Stall:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """How a stall is noticed; tests bring their own."""
+
+    clock: Callable[[], float] = time.monotonic
+    tree: Callable[[int], Sequence[int]] = tree_of
+    cpu: Callable[[Sequence[int]], float] = cpu_of_tree
+    """Seconds of processor time; falls when a process ends."""
+    written: Callable[[Sequence[int]], int] = lambda pids: sum(map(written_by, pids))
+    """Bytes; falls when a process ends."""
+    answers: Callable[[Sequence[str], float], bool] = lambda probe, limit: _answers(probe, limit)
+
+
 class StallWatch:
     """Ask it about once a second; it speaks up once for each time that the program stalls."""
 
-    def __init__(self, options: StallOptions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, options: StallOptions, measures: Measures | None = None) -> None:
         """Nothing is measured before the first question."""
         self._options = options
-        self._clock = clock
-        self._cpu = self._written = -1.0
-        self._cpu_moved = self._output_moved = self._probed = clock()
+        self._measures = measures or Measures()
+        self._pids: tuple[int, ...] = ()
+        self._cpu, self._written = 0.0, 0
+        self._cpu_moved = self._output_moved = self._probed = self._measures.clock()
+        self._answers = True
         self._told = False
 
     def look(self, root: int) -> Stall | None:
         """Has the tree below `root` stalled since the last look?"""
-        now = self._clock()
+        now = self._measures.clock()
         try:
-            pids = tree_of(root)
+            pids = tuple(self._measures.tree(root))
         except ForensicsError:
             return None
         self._measure(pids, now)
         reason = self._reason(now)
-        if reason is None:
-            self._told = False
-            return None
-        if self._told:
-            return None
-        self._told = True
-        return Stall(root=root, reason=reason)
+        is_new = reason is not None and not self._told
+        self._told = reason is not None
+        return Stall(root=root, reason=reason) if reason is not None and is_new else None
 
-    def _measure(self, pids: Sequence[int], now: float) -> None:
-        cpu, written = cpu_of_tree(pids), float(sum(_written_by(pid) for pid in pids))
-        if self._cpu < 0 or cpu - self._cpu > _STILL_SHARE * max(now - self._cpu_moved, 0.1):
-            self._cpu_moved = now
-            self._cpu = cpu
+    def _measure(self, pids: tuple[int, ...], now: float) -> None:
+        cpu, written = self._measures.cpu(pids), self._measures.written(pids)
+        if pids != self._pids:  # a process started or ended: that is getting on, and both sums jump
+            self._pids = pids
+            self._cpu_moved = self._output_moved = now
+            self._cpu, self._written = cpu, written
+        if cpu - self._cpu > _STILL_SHARE * max(now - self._cpu_moved, 0.1):
+            self._cpu_moved, self._cpu = now, cpu
         if written != self._written:
-            self._output_moved = now
-            self._written = written
+            self._output_moved, self._written = now, written
 
     def _reason(self, now: float) -> str | None:
         limit = self._options.seconds
         if self._options.probe and now - self._probed >= limit:
             self._probed = now
-            if not _answers(self._options.probe, limit):
-                return f"the probe {self._options.probe[0]} failed"
+            self._answers = self._measures.answers(self._options.probe, limit)
+        if not self._answers:
+            return f"the probe {self._options.probe[0]} failed"
         if now - self._cpu_moved >= limit:
             return f"no processor time for {limit:g} s"
         if now - self._output_moved >= limit:
@@ -88,14 +104,15 @@ class StallWatch:
 
 
 def _answers(probe: Sequence[str], limit: float) -> bool:
+    patience = Limits(timeout_s=min(max(limit, 1.0), _PATIENCE_S))
     try:
-        return run_program(probe, limits=Limits(timeout_s=max(limit, 1.0))).status == 0
+        return run_program(probe, limits=patience).status == 0
     except ForensicsError:
         return False
 
 
-def _written_by(pid: int) -> int:
-    """Bytes that the process gave to write calls of any kind (proc_pid_io(5))."""
+def written_by(pid: int) -> int:
+    """Bytes that the process gave to write calls of any kind (proc_pid_io(5)); 0 if unreadable."""
     with contextlib.suppress(OSError):
         match = _WRITTEN.search(Path(f"/proc/{pid}/io").read_text(encoding="ascii"))
         return int(match.group(1)) if match else 0

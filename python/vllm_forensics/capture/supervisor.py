@@ -21,7 +21,7 @@ from vllm_forensics.errors import ToolError
 _NAME: Final = "forensics-supervisor"
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _EVENTS: Final = "events.jsonl"
-_SNAPSHOT_DONE: Final = '"event": "snapshot"'
+_SNAPSHOT_DONE: Final = ('"event": "snapshot"', '"event": "error"')
 _MAX_EVENTS: Final = 64 << 20
 DEFAULT_BUDGET: Final = 64 << 20
 
@@ -89,15 +89,15 @@ class SupervisedTree:
     def take_snapshots(self, count: int, timeout_s: float = 20.0) -> str:
         """Have a core of every process written; returns only the lines that this added.
 
-        `count` is how many processes there are; it waits until as many cores are there.
+        `count` is how many processes there are; it waits until as many have a core, or an error.
         """
         before = len(self.events())
         self._ask()
         deadline = time.monotonic() + timeout_s
         new = ""
-        while time.monotonic() < deadline and new.count(_SNAPSHOT_DONE) < count:
+        while time.monotonic() < deadline and sum(map(new.count, _SNAPSHOT_DONE)) < count:
             time.sleep(0.05)
-            new = self.events()[before:]
+            new, _, _ = self.events()[before:].rpartition("\n")  # the last line may be half written
         return new
 
 

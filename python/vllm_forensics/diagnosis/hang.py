@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from vllm_forensics.diagnosis.waits import THE_END, THE_GIL, Stacks, waits_privately
 from vllm_forensics.model.hang import (
     HangFinding,
     HangKind,
     LiveProcess,
     LiveThread,
-    Mutex,
     Node,
-    SystemCall,
     Wait,
 )
-from vllm_forensics.model.stack import Stack
+from vllm_forensics.model.stack import FrameKind, Stack
 
-# x86-64 system call numbers (arch/x86/entry/syscalls/syscall_64.tbl).
-READ: Final = 0
-WRITE: Final = 1
-WAIT4: Final = 61
-WAITID: Final = 247
-FUTEX: Final = 202
 _BUSY_SHARE: Final = 0.7
 _RUNNING_SHARE: Final = 0.2
-_TAKES_GIL: Final = {
-    "take_gil",
-    "PyEval_AcquireThread",
-    "PyEval_RestoreThread",
-    "PyGILState_Ensure",
-}
-_RUNS_PYTHON: Final = {"_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "PyEval_EvalCode"}
-_LOCKS: Final = ("pthread_mutex_lock", "lll_lock_wait", "lll_mutex_lock", "pthread_rwlock")
-
-
-def find_waits(
-    processes: tuple[LiveProcess, ...],
-    mutexes: Iterable[Mutex],
-    stacks: Mapping[tuple[int, int], Stack],
-) -> tuple[Wait, ...]:
-    """Every edge of the wait-for graph that can be proved.
-
-    `stacks` are keyed by pid and tid; `mutexes` were read from the memory that futex calls wait on.
-    """
-    waits = [_mutex_wait(mutex) for mutex in mutexes if mutex.owner]
-    for process in processes:
-        for thread in process.threads:
-            if thread.system_call is not None:
-                waits += _call_waits(process, thread, thread.system_call, processes)
-        waits += _gil_waits(process, stacks)
-    return tuple(dict.fromkeys(waits))
+_MOST_PEERS: Final = 8
+_MOST_PROOFS: Final = 4
 
 
 def judge_hang(
-    processes: tuple[LiveProcess, ...],
-    waits: tuple[Wait, ...],
-    stacks: Mapping[tuple[int, int], Stack],
+    processes: tuple[LiveProcess, ...], waits: tuple[Wait, ...], stacks: Stacks
 ) -> tuple[HangFinding, ...]:
     """The verdicts, the most certain first: a cycle, then who is busy, then who waits for whom."""
-    findings: list[HangFinding] = []
-    cycle = find_cycle(waits)
+    findings = [_stopped(process) for process in processes if _is_stopped(process)]
+    cycle = find_cycle(waits, processes)
     if cycle:
         names = " → ".join(_name(wait.waiter, processes) for wait in cycle)
         findings.append(
@@ -77,32 +44,11 @@ def judge_hang(
         _busy(process, thread, stacks)
         for process in processes
         for thread in process.threads
-        if _is_busy(thread)
+        if process.in_tree and _is_busy(thread)
     ]
-    if cycle:
-        return tuple(findings)
-    gil = [wait for wait in waits if wait.resource == "the GIL"]
-    if gil:
-        holder = _name(gil[0].holder, processes)
-        findings.append(
-            HangFinding(
-                kind=HangKind.GIL_WAIT,
-                summary=f"{len(gil)} threads wait for the GIL, which {holder} keeps.",
-                proof=tuple(wait.proof for wait in gil[:4]),
-                waits=tuple(gil),
-            )
-        )
-    peers = [wait for wait in waits if wait.holder.pid != wait.waiter.pid]
-    for wait in peers[:8]:
-        findings.append(
-            HangFinding(
-                kind=HangKind.WAITING_ON_PEER,
-                summary=f"{_name(wait.waiter, processes)} waits for {wait.resource} from "
-                f"{_name(wait.holder, processes)}.",
-                proof=(wait.proof,),
-                waits=(wait,),
-            )
-        )
+    if not cycle:
+        findings += _gil_waits(processes, waits)
+        findings += _peer_waits(processes, waits)
     if not findings:
         findings.append(
             HangFinding(
@@ -115,136 +61,124 @@ def judge_hang(
     return tuple(findings)
 
 
-def find_cycle(waits: tuple[Wait, ...]) -> list[Wait]:
-    """The shortest closed chain of waits, or none. A wait for a process reaches its threads.
-
-    A wait that any of several others could end proves nothing: such edges are left out.
-    """
-    sources = Counter((wait.waiter, wait.resource) for wait in waits)
-    certain = tuple(wait for wait in waits if sources[wait.waiter, wait.resource] == 1)
+def find_cycle(waits: tuple[Wait, ...], processes: tuple[LiveProcess, ...]) -> list[Wait]:
+    """The shortest closed chain of waits among threads that nobody can free, or none."""
+    stuck = _stuck_threads(waits, processes)
+    usable = [
+        wait
+        for wait in waits
+        if wait.waiter in stuck and not (wait.holder.tid is None and _is_own(wait))
+    ]
+    by_waiter: dict[Node, list[Wait]] = defaultdict(list)
+    for wait in usable:
+        by_waiter[wait.waiter].append(wait)
+        by_waiter[Node(pid=wait.waiter.pid)].append(wait)
     best: list[Wait] = []
-    for first in certain:
-        chain = _chain_back(first, certain)
+    for first in usable:
+        chain = _shortest_back(first, by_waiter)
         if chain and (not best or len(chain) < len(best)):
             best = chain
     return best
 
 
-def futex_waiters(
-    processes: tuple[LiveProcess, ...],
-) -> Iterator[tuple[LiveProcess, LiveThread, int]]:
-    """Threads that wait on a futex, with its address: perhaps a mutex whose owner can be read."""
+def _stuck_threads(waits: tuple[Wait, ...], processes: tuple[LiveProcess, ...]) -> set[Node]:
+    """The threads that nobody can free: each of those who could is stuck too.
+
+    All waits of one thread are alternatives, and any thread of a process may do what is awaited of
+    the process. A thread that sleeps on a private futex can be woken by all others of its process.
+    The answer is what is left when all who can be freed are taken away, again and again.
+    """
+    threads = {
+        process.pid: [
+            Node(pid=process.pid, tid=thread.tid)
+            for thread in process.threads
+            if thread.state not in "ZX"
+        ]
+        for process in processes
+    }
+    frees: dict[Node, set[Node]] = defaultdict(set)
+    for wait in waits:
+        of_holder = [wait.holder] if wait.holder.tid is not None else threads.get(wait.holder.pid)
+        frees[wait.waiter] |= set(of_holder or [wait.holder]) if wait.certain else {_SOMEBODY}
     for process in processes:
         for thread in process.threads:
-            call = thread.system_call
-            if call is not None and call.number == FUTEX and call.arguments[1] & 0x7F in {0, 6, 9}:
-                yield process, thread, call.arguments[0]
+            node = Node(pid=process.pid, tid=thread.tid)
+            if node not in frees and waits_privately(thread):
+                frees[node] = set(threads[process.pid]) - {node}
+    stuck = set(frees)
+    while free := {node for node in stuck if not frees[node] <= stuck}:
+        stuck -= free
+    return stuck
 
 
-def waits_for_lock(stack: Stack) -> bool:
-    """Is the thread inside a lock function? Only then does a futex's owner field mean anything."""
-    names = [frame.function or "" for frame in stack.frames[:6]]
-    return any(lock in name for name in names for lock in _LOCKS)
-
-
-def _chain_back(first: Wait, waits: tuple[Wait, ...]) -> list[Wait]:
-    queue: list[list[Wait]] = [[first]]
-    seen = {first}
+def _shortest_back(first: Wait, by_waiter: Mapping[Node, list[Wait]]) -> list[Wait]:
+    """Breadth first from a wait's holder to its waiter."""
+    queue, seen = [[first]], {first}
     while queue:
         chain = queue.pop(0)
-        for following in waits:
-            if not _reaches(chain[-1].holder, following.waiter):
-                continue
-            if following == first:
-                return chain
+        last = chain[-1].holder
+        if last == first.waiter or (last.tid is None and last.pid == first.waiter.pid):
+            return chain
+        for following in by_waiter.get(last, ()):
             if following not in seen:
                 seen.add(following)
                 queue.append([*chain, following])
-    return [first] if _reaches(first.holder, first.waiter) else []
+    return []
 
 
-def _reaches(holder: Node, waiter: Node) -> bool:
-    return holder == waiter or (holder.tid is None and holder.pid == waiter.pid)
+def _is_own(wait: Wait) -> bool:
+    return wait.holder.pid == wait.waiter.pid
 
 
-def _mutex_wait(mutex: Mutex) -> Wait:
-    return Wait(
-        waiter=Node(pid=mutex.pid, tid=mutex.tid),
-        holder=Node(pid=mutex.pid, tid=mutex.owner),
-        resource=f"the mutex at {mutex.address:#x}",
-        proof=f"thread {mutex.tid} waits on the mutex at {mutex.address:#x}, whose owner field "
-        f"holds {mutex.owner}",
-    )
-
-
-def _call_waits(
-    process: LiveProcess,
-    thread: LiveThread,
-    call: SystemCall,
-    processes: tuple[LiveProcess, ...],
-) -> Iterator[Wait]:
-    waiter = Node(pid=process.pid, tid=thread.tid)
-    if call.number in {READ, WRITE}:
-        yield from _pipe_waits(process, waiter, call, processes)
-    elif call.number in {WAIT4, WAITID}:
-        children = [other for other in processes if other.parent == process.pid]
-        wanted = call.arguments[0] if call.number == WAIT4 else call.arguments[1]
-        for child in children:
-            if wanted in {child.pid, (1 << 64) - 1, (1 << 32) - 1, 0}:
-                yield Wait(
-                    waiter=waiter,
-                    holder=Node(pid=child.pid),
-                    resource="the end",
-                    proof=f"thread {thread.tid} is in wait() for its child {child.pid}",
-                )
-
-
-def _pipe_waits(
-    process: LiveProcess, waiter: Node, call: SystemCall, processes: tuple[LiveProcess, ...]
-) -> Iterator[Wait]:
-    """A reader waits for whoever holds the other end; our own copies of it do not count."""
-    reads = call.number == READ
-    own = next((pipe for pipe in process.pipes if pipe.descriptor == call.arguments[0]), None)
-    if own is None:
-        return
-    for other in processes:
-        if other.pid == process.pid:
-            continue
-        for pipe in other.pipes:
-            if pipe.inode == own.inode and pipe.writes == reads:
-                yield Wait(
-                    waiter=waiter,
-                    holder=Node(pid=other.pid),
-                    resource="data" if reads else "room in a pipe",
-                    proof=f"thread {waiter.tid} is in {'read' if reads else 'write'}"
-                    f"({call.arguments[0]}) on pipe {own.inode}, whose other end process "
-                    f"{other.pid} has open",
-                )
-                break
-
-
-def _gil_waits(process: LiveProcess, stacks: Mapping[tuple[int, int], Stack]) -> Iterator[Wait]:
-    """Threads inside take_gil, if exactly one other thread runs Python without waiting for it."""
-    names = {
-        thread.tid: {
-            frame.function
-            for frame in stacks.get((process.pid, thread.tid), _EMPTY).frames
-            if frame.function
-        }
-        for thread in process.threads
-    }
-    waiting = [tid for tid, found in names.items() if found & _TAKES_GIL]
-    running = [tid for tid, found in names.items() if found & _RUNS_PYTHON and tid not in waiting]
-    if len(running) != 1:
-        return
-    for tid in waiting:
-        yield Wait(
-            waiter=Node(pid=process.pid, tid=tid),
-            holder=Node(pid=process.pid, tid=running[0]),
-            resource="the GIL",
-            proof=f"thread {tid} is in take_gil; thread {running[0]} is the only one that runs "
-            "Python without waiting for it",
+def _gil_waits(
+    processes: tuple[LiveProcess, ...], waits: tuple[Wait, ...]
+) -> Iterator[HangFinding]:
+    by_holder: dict[Node, list[Wait]] = defaultdict(list)
+    for wait in waits:
+        if wait.resource == THE_GIL:
+            by_holder[wait.holder].append(wait)
+    for holder, found in by_holder.items():
+        who = "1 thread waits" if len(found) == 1 else f"{len(found)} threads wait"
+        yield HangFinding(
+            kind=HangKind.GIL_WAIT,
+            summary=f"{who} for the GIL, which {_name(holder, processes)} keeps.",
+            proof=tuple(wait.proof for wait in found[:_MOST_PROOFS]),
+            waits=tuple(found),
         )
+
+
+def _peer_waits(
+    processes: tuple[LiveProcess, ...], waits: tuple[Wait, ...]
+) -> Iterator[HangFinding]:
+    """Waits for another process, and for a lock within one; a join is how main threads idle."""
+    told = [
+        wait
+        for wait in waits
+        if wait.resource != THE_GIL
+        and not (_is_own(wait) and (wait.holder.tid is None or wait.resource == THE_END))
+    ]
+    for wait in told[:_MOST_PEERS]:
+        yield HangFinding(
+            kind=HangKind.WAITING_ON_PEER,
+            summary=f"{_sentence(_name(wait.waiter, processes))} waits for {wait.resource} "
+            f"{'of' if wait.resource == THE_END else 'from'} {_name(wait.holder, processes)}.",
+            proof=(wait.proof,),
+            waits=(wait,),
+        )
+
+
+def _is_stopped(process: LiveProcess) -> bool:
+    states = {thread.state for thread in process.threads}
+    return process.in_tree and states == {"T"}
+
+
+def _stopped(process: LiveProcess) -> HangFinding:
+    return HangFinding(
+        kind=HangKind.STOPPED,
+        summary=f"{_sentence(_name(Node(pid=process.pid), (process,)))} is stopped: somebody sent "
+        f"it SIGSTOP, or Ctrl-Z. It goes on with: kill -CONT {process.pid}",
+        proof=(_state_proof(process),),
+    )
 
 
 def _is_busy(thread: LiveThread) -> bool:
@@ -253,12 +187,13 @@ def _is_busy(thread: LiveThread) -> bool:
     return thread.cpu_share >= (_RUNNING_SHARE if runs else _BUSY_SHARE)
 
 
-def _busy(
-    process: LiveProcess, thread: LiveThread, stacks: Mapping[tuple[int, int], Stack]
-) -> HangFinding:
-    stack = stacks.get((process.pid, thread.tid), _EMPTY)
-    at = next((frame.function for frame in stack.frames if frame.function), None)
-    where = f", in {at}" if at else ""
+def _busy(process: LiveProcess, thread: LiveThread, stacks: Stacks) -> HangFinding:
+    stack = stacks.get((process.pid, thread.tid), Stack(tid=thread.tid, frames=()))
+    native = next((f.function for f in stack.frames if f.function), None)
+    python = next((f for f in stack.frames if f.kind is FrameKind.PYTHON), None)
+    where = f", in {native}" if native else ""
+    if python is not None:
+        where = f", in {python.function} ({python.file}:{python.line})"
     return HangFinding(
         kind=HangKind.BUSY_LOOP,
         summary=f"Thread {thread.tid} of process {process.pid} is busy{where}: "
@@ -277,9 +212,16 @@ def _name(node: Node, processes: tuple[LiveProcess, ...]) -> str:
     return f"thread {node.tid} ({thread.name if thread else command})"
 
 
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _state_proof(process: LiveProcess) -> str:
     states = "".join(thread.state for thread in process.threads)
-    return f"process {process.pid}: {len(process.threads)} threads, states {states[:40]}"
+    count = len(process.threads)
+    threads = "1 thread, state" if count == 1 else f"{count} threads, states"
+    return f"process {process.pid}: {threads} {states[:40]}"
 
 
-_EMPTY: Final = Stack(tid=0, frames=())
+_SOMEBODY: Final = Node(pid=0)
+"""Whom we do not see, and who is not stuck."""

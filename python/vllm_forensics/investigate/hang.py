@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,14 @@ from vllm_forensics.capture import files
 from vllm_forensics.capture.gdb import GdbSession
 from vllm_forensics.capture.live import watch_tree
 from vllm_forensics.capture.supervisor import SupervisedTree, snapshot
-from vllm_forensics.diagnosis.hang import find_waits, futex_waiters, judge_hang, waits_for_lock
+from vllm_forensics.diagnosis.hang import judge_hang
+from vllm_forensics.diagnosis.waits import (
+    find_thread,
+    find_waits,
+    futex_waiters,
+    lock_owner,
+    shared_mapping_at,
+)
 from vllm_forensics.errors import ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
@@ -23,7 +31,7 @@ from vllm_forensics.model.hang import HangReport, LiveProcess, Mutex
 from vllm_forensics.model.stack import Stack
 
 WATCHED_S: Final = 1.0
-_OWNER_OFFSET: Final = 8  # struct __pthread_mutex_s: __lock, __count, __owner (x86-64)
+_OWNER_OFFSET: Final = 8  # struct __pthread_mutex_s of 64-bit glibc: __lock, __count, __owner
 _MAX_SNAPSHOTS: Final = 32
 
 
@@ -38,13 +46,16 @@ def look_at(root: int, folder: Path, options: TriageOptions) -> HangReport:
 
     """
     processes = watch_tree(root, WATCHED_S)
-    gaps: list[str] = []
+    gaps: list[str] = list(_unseen(processes))
     cores: dict[int, str] = {}
-    for process in processes[:_MAX_SNAPSHOTS]:
+    inside = [process for process in processes if _can_look_into(process)]
+    for process in inside[:_MAX_SNAPSHOTS]:
         try:
             cores[process.pid] = snapshot(process.pid, folder)
         except ForensicsError as error:
             gaps.append(f"process {process.pid}: {error.message} ({error.remedy})")
+    if len(inside) > _MAX_SNAPSHOTS:
+        gaps.append(f"{len(inside) - _MAX_SNAPSHOTS} more processes: only /proc was read")
     return judge_snapshots(processes, cores, options, tuple(gaps))
 
 
@@ -56,7 +67,8 @@ def look_at_supervised(root: int, tree: SupervisedTree, options: TriageOptions) 
 
     """
     processes = watch_tree(root, WATCHED_S)
-    seen = parse_supervisor_log(tree.take_snapshots(len(processes)))
+    count = sum(process.in_tree and not _is_over(process) for process in processes)
+    seen = parse_supervisor_log(tree.take_snapshots(count))
     return judge_snapshots(processes, dict(seen.snapshots), options, seen.errors)
 
 
@@ -69,19 +81,22 @@ def judge_snapshots(
     """Stacks and locks out of each process's core, then the wait-for graph and the verdicts."""
     stacks: dict[tuple[int, int], Stack] = {}
     mutexes: list[Mutex] = []
+    holders: dict[int, int] = {}
     lost = list(gaps)
     for process in processes:
         core = cores.get(process.pid)
         if core is None:
             continue
         try:
-            own, locks = _read_snapshot(core, process, processes, options)
+            seen = _read_snapshot(core, process, processes, options)
         except ForensicsError as error:
             lost.append(f"process {process.pid}: {error.message} ({error.remedy})")
             continue
-        stacks |= own
-        mutexes += locks
-    waits = find_waits(processes, mutexes, stacks)
+        stacks |= {(process.pid, stack.tid): stack for stack in seen.stacks}
+        mutexes += seen.mutexes
+        if seen.gil_holder is not None:
+            holders[process.pid] = seen.gil_holder
+    waits = find_waits(processes, mutexes, stacks, holders)
     return HangReport(
         processes=processes,
         findings=judge_hang(processes, waits, stacks),
@@ -92,40 +107,81 @@ def judge_snapshots(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What one process's snapshot tells."""
+
+    stacks: tuple[Stack, ...]
+    mutexes: tuple[Mutex, ...]
+    gil_holder: int | None
+
+
 def _read_snapshot(
-    core: str,
-    process: LiveProcess,
-    processes: tuple[LiveProcess, ...],
-    options: TriageOptions,
-) -> tuple[dict[tuple[int, int], Stack], list[Mutex]]:
+    core: str, process: LiveProcess, processes: tuple[LiveProcess, ...], options: TriageOptions
+) -> _Seen:
     store = ModuleStore()
     notes = CoreImage(files.map_core(core), store)
     store.program = notes.process.program
     start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None
-    stacks: dict[tuple[int, int], Stack] = {}
     with LayeredImage(notes, store, core, start_gdb=start_gdb) as image:
+        stacks: dict[int, Stack] = {}
         for thread in image.threads:
             answer = image.unwind(thread)
             if isinstance(answer, Known):
-                stacks[process.pid, thread.tid] = answer.value
-        return stacks, _mutexes(image, process, processes, stacks)
+                stacks[thread.tid] = answer.value
+        return _Seen(
+            stacks=tuple(stacks.values()),
+            mutexes=tuple(_mutexes(image, process, processes, stacks)),
+            gil_holder=None,
+        )
 
 
 def _mutexes(
     image: LayeredImage,
     process: LiveProcess,
     processes: tuple[LiveProcess, ...],
-    stacks: Mapping[tuple[int, int], Stack],
-) -> list[Mutex]:
+    stacks: Mapping[int, Stack],
+) -> Iterator[Mutex]:
     """The locks that this process's threads wait on, with the owner that their memory names."""
-    known = {thread.tid for found in processes for thread in found.threads}
-    mutexes = []
-    for owner_of, thread, address in futex_waiters((process,)):
-        stack = stacks.get((owner_of.pid, thread.tid))
-        if stack is None or not waits_for_lock(stack):
+    for thread, call in futex_waiters(process):
+        address = call.arguments[0]
+        raw = image.read(address, _OWNER_OFFSET + 4)
+        if not isinstance(raw, Known):
             continue
-        raw = image.read(address + _OWNER_OFFSET, 4)
-        owner = int.from_bytes(raw.value, "little") if isinstance(raw, Known) else 0
-        if owner in known:
-            mutexes.append(Mutex(pid=process.pid, tid=thread.tid, address=address, owner=owner))
-    return mutexes
+        word, owner_field = raw.value[:4], raw.value[_OWNER_OFFSET:]
+        stack = stacks.get(thread.tid, Stack(tid=thread.tid, frames=()))
+        tid = lock_owner(
+            call, int.from_bytes(word, "little"), int.from_bytes(owner_field, "little"), stack
+        )
+        is_shared = shared_mapping_at(process, address) is not None
+        owner = tid and find_thread(tid, process, processes, is_shared=is_shared)
+        if owner:
+            yield Mutex(pid=process.pid, tid=thread.tid, address=address, owner=owner)
+
+
+def _can_look_into(process: LiveProcess) -> bool:
+    busy_elsewhere = process.tracer or process.is_kernel or not process.in_tree
+    return not busy_elsewhere and not _is_over(process)
+
+
+def _is_over(process: LiveProcess) -> bool:
+    return all(thread.state in "ZX" for thread in process.threads)
+
+
+def _unseen(processes: tuple[LiveProcess, ...]) -> Iterator[str]:
+    """Why some processes have no snapshot, and what to do."""
+    kernel = [process.pid for process in processes if process.is_kernel]
+    if kernel:
+        some = ", ".join(str(pid) for pid in kernel[:4])
+        yield f"{len(kernel)} threads of the kernel ({some} …) have no memory to look into"
+    for process in processes:
+        if _is_over(process):
+            yield (
+                f"process {process.pid} has ended; its parent {process.parent} has not asked for "
+                "its status yet"
+            )
+        elif process.tracer and process.in_tree:
+            yield (
+                f"process {process.pid} is traced by process {process.tracer} already (gdb, strace "
+                "or a supervisor): end that, or ask it; under forensics run, send it SIGUSR2"
+            )

@@ -9,11 +9,22 @@ from vllm_forensics.model.process import Address
 from vllm_forensics.model.stack import Stack
 
 
+class Call(StrEnum):
+    """System calls that may wait for another thread or process; their numbers are a machine's."""
+
+    READ = "read"
+    WRITE = "write"
+    WAIT4 = "wait4"
+    WAITID = "waitid"
+    FUTEX = "futex"
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemCall:
     """The call that a thread is in, as /proc/PID/task/TID/syscall shows it."""
 
-    number: int
+    call: Call
     arguments: tuple[int, ...]
     """Six of them, in order."""
 
@@ -29,15 +40,32 @@ class LiveThread:
     cpu_share: float
     """Of one processor while it was watched: 1.0 is busy all the time."""
     system_call: SystemCall | None
+    still: bool = False
+    """It slept in this one call all the time: its count of context switches did not change."""
+    inner_tid: int | None = None
+    """Its id as the process itself sees it, in its pid namespace; None: the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenPipe:
-    """One end of a pipe."""
+    """One end of a pipe, or both."""
 
     descriptor: int
     inode: int
+    reads: bool
     writes: bool
+    """Both, where /proc/PID/fd/N was opened again for reading and writing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedMapping:
+    """Memory that other processes may have mapped too: rings and semaphores in /dev/shm."""
+
+    start: Address
+    end: Address
+    name: str
+    identity: str
+    """Device and inode: the same for all who map it, whatever they call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +78,13 @@ class LiveProcess:
     """argv[0] alone: arguments may hold secrets."""
     threads: tuple[LiveThread, ...]
     pipes: tuple[OpenPipe, ...] = ()
-    shared_files: tuple[str, ...] = ()
-    """Files that are mapped shared: rings and semaphores in /dev/shm."""
+    shared: tuple[SharedMapping, ...] = ()
+    tracer: int = 0
+    """Who traces it already; 0: nobody."""
+    is_kernel: bool = False
+    """A thread of the kernel's own: it has no memory to look into."""
+    in_tree: bool = True
+    """False: it was not asked for, but holds what one of the tree waits for."""
 
 
 class HangKind(StrEnum):
@@ -61,6 +94,7 @@ class HangKind(StrEnum):
     GIL_WAIT = "gil-wait"
     BUSY_LOOP = "busy-loop"
     WAITING_ON_PEER = "waiting-on-peer"
+    STOPPED = "stopped"
     IDLE = "idle"
 
 
@@ -80,6 +114,8 @@ class Wait:
     holder: Node
     resource: str
     proof: str
+    certain: bool = True
+    """False: somebody who is not seen may end the wait too; it cannot be part of a deadlock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +125,7 @@ class Mutex:
     pid: int
     tid: int
     address: Address
-    owner: int
-    """Thread id in the lock's owner field; 0 where nobody holds it."""
+    owner: Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

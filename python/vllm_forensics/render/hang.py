@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from rich.console import RenderableType
@@ -36,7 +36,7 @@ class WaitWire(msgspec.Struct, frozen=True, kw_only=True):
 class HangFindingWire(msgspec.Struct, frozen=True, kw_only=True):
     """A verdict."""
 
-    kind: Literal["deadlock", "gil-wait", "busy-loop", "waiting-on-peer", "idle"]
+    kind: Literal["deadlock", "gil-wait", "busy-loop", "waiting-on-peer", "stopped", "idle"]
     summary: str
     proof: list[str]
 
@@ -49,6 +49,7 @@ class LiveThreadWire(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     cpu_share: float
     frames: list[str]
+    """Functions, or module and offset, the innermost first."""
 
 
 class LiveProcessWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +70,11 @@ class HangReportWire(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[LiveProcessWire]
     snapshots: list[str]
     gaps: list[str]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the report."""
+    return msgspec.json.schema(HangReportWire)
 
 
 def render_hang_json(report: HangReport) -> str:
@@ -102,7 +108,8 @@ def _parts(report: HangReport) -> Iterator[RenderableType]:
     for process in report.processes:
         yield Text()
         title = Text(f"process {process.pid}", style="head")
-        title.append(f"  {process.command}  child of {process.parent}", style="quiet")
+        outside = "" if process.in_tree else ", outside of the tree"
+        title.append(f"  {process.command}  child of {process.parent}{outside}", style="quiet")
         yield title
         yield _threads(process, stacks)
     for gap in report.gaps:
