@@ -28,8 +28,8 @@ _OPTIONS: Final = (
     "-D", "-q", "--seccomp-bpf", "-f", "-ttt", "-yy", "-s", "0", "-e", f"trace={_CALLS}",
     "-e", "signal=all",
 )  # fmt: skip
-_HEAD_BYTES: Final = 4 << 20
-_TAIL_BYTES: Final = 32 << 20
+_HEAD_BYTES: Final = 2 << 20
+_TAIL_BYTES: Final = 16 << 20
 _PATIENCE_S: Final = 5.0
 _MOMENT_S: Final = 0.03
 

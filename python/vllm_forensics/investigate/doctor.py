@@ -12,17 +12,22 @@ from typing import Final
 from vllm_forensics.capture.crash import find_new_cores
 from vllm_forensics.capture.machine import core_folder_of, read_machine
 from vllm_forensics.capture.process import Limits, run_program
+from vllm_forensics.capture.supervisor import CoreContents, run_supervised
 from vllm_forensics.diagnosis.machine import judge
 from vllm_forensics.errors import ToolError
+from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.model.machine import CaptureProof, Checkup, MachineFacts
 
 _CRASH: Final = "import ctypes; ctypes.string_at(0x48)"
+_NO_CORE: Final = ("/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh")
 
 
 def examine(folder: Path) -> Checkup:
     """Check the machine for programs that run in `folder`. The proof's own core is removed."""
     facts = read_machine(folder)
-    return Checkup(checks=judge(facts), proof=prove_capture(facts))
+    return Checkup(
+        checks=judge(facts), proof=prove_capture(facts), supervised=prove_supervised_capture()
+    )
 
 
 def prove_capture(facts: MachineFacts) -> CaptureProof:
@@ -37,6 +42,28 @@ def prove_capture(facts: MachineFacts) -> CaptureProof:
     if not lifted.captured:
         return proof
     return replace(proof, how=f"{proof.how}; with the limit lifted (ulimit -c unlimited) it does")
+
+
+def prove_supervised_capture() -> CaptureProof:
+    """Crash a child under the supervisor, without any help of the kernel's."""
+    with tempfile.TemporaryDirectory(prefix="forensics-doctor-") as scratch:
+        try:
+            result = run_supervised(
+                [*_NO_CORE, sys.executable, "-I", "-c", _CRASH], Path(scratch), CoreContents()
+            )
+        except ToolError as error:
+            return CaptureProof(captured=False, how=error.message)
+        seen = parse_supervisor_log(result.events)
+        if not seen.cores:
+            why = seen.errors[0] if seen.errors else f"a child ended with status {result.status}"
+            return CaptureProof(captured=False, how=why)
+        core = Path(seen.cores[0])
+        return CaptureProof(
+            captured=True,
+            how="a child died of SIGSEGV and left a core, with a limit of 0",
+            core=core.name,
+            core_bytes=core.stat().st_size,
+        )
 
 
 def _crash_once(facts: MachineFacts, *, lift_limit: bool) -> CaptureProof:

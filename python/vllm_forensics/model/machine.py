@@ -75,6 +75,9 @@ class Checkup:
 
     checks: tuple[Check, ...]
     proof: CaptureProof
+    """By the kernel."""
+    supervised: CaptureProof
+    """By `forensics run`, with a core limit of 0."""
 
     @property
     def is_ready(self) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from vllm_forensics.model.machine import Checkup, Verdict
+from vllm_forensics.model.machine import CaptureProof, Checkup, Verdict
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _MARKS: Final = {
@@ -43,6 +43,7 @@ class CheckupWire(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool
     checks: list[CheckWire]
     proof: ProofWire
+    supervised: ProofWire
 
 
 def render_checkup(checkup: Checkup, style: TerminalStyle) -> str:
@@ -57,24 +58,31 @@ def render_checkup(checkup: Checkup, style: TerminalStyle) -> str:
         if check.remedy:
             text.append(f"\n→ {check.remedy}", style="quiet")
         table.add_row(Text(mark, style=color), check.name, text)
-    proof = checkup.proof
-    verdict = (
-        Text("Cores are written here: ", style="good")
-        if proof.captured
-        else Text("No core here: ", style="mark")
+    ending = Table.grid()
+    ending.add_column(overflow="fold", max_width=110)
+    ending.add_row(_verdict(checkup.proof, "Cores are written here: ", "No core here: "))
+    ending.add_row(
+        _verdict(checkup.supervised, "forensics run works here: ", "forensics run fails here: ")
     )
+    return render_parts([table, Text(), ending], style)
+
+
+def _verdict(proof: CaptureProof, good: str, bad: str) -> Text:
+    verdict = Text(good, style="good") if proof.captured else Text(bad, style="mark")
     verdict.append(proof.how, style="none")
     if proof.core:
         verdict.append(f" ({proof.core}, {(proof.core_bytes or 0) / 1e6:.1f} MB)", style="none")
-    ending = Table.grid()
-    ending.add_column(overflow="fold", max_width=110)
-    ending.add_row(verdict)
-    return render_parts([table, Text(), ending], style)
+    return verdict
+
+
+def _proof(proof: CaptureProof) -> ProofWire:
+    return ProofWire(
+        captured=proof.captured, how=proof.how, core=proof.core, core_bytes=proof.core_bytes
+    )
 
 
 def render_checkup_json(checkup: Checkup) -> str:
     """The checkup as JSON, ending in a newline."""
-    proof = checkup.proof
     wire = CheckupWire(
         schema="forensics.doctor/1",
         ready=checkup.is_ready,
@@ -87,9 +95,8 @@ def render_checkup_json(checkup: Checkup) -> str:
             )
             for check in checkup.checks
         ],
-        proof=ProofWire(
-            captured=proof.captured, how=proof.how, core=proof.core, core_bytes=proof.core_bytes
-        ),
+        proof=_proof(checkup.proof),
+        supervised=_proof(checkup.supervised),
     )
     return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -64,12 +65,35 @@ def test_doctor_with_a_limit_of_zero_says_that_lifting_it_helps(tmp_path: Path) 
     assert (limit["verdict"], limit["remedy"]) == ("bad", "ulimit -c unlimited")
 
 
+def test_doctor_proves_the_supervisor_where_the_kernel_writes_nothing(tmp_path: Path) -> None:
+    answer = doctor(tmp_path, "--format", "json", limit=("prlimit", "--core=0:0"))
+
+    supervised = answer.report["supervised"]
+    assert answer.report["ready"] is False
+    assert supervised["captured"] is True, supervised
+    assert 1 << 16 < supervised["core_bytes"] < 64 << 20
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_says_why_the_supervisor_cannot_work(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed: it stands in for what forbids ptrace")
+    tracer = ("strace", "-f", "-o", os.devnull)
+
+    answer = forensics("doctor", "--format", "json", cwd=tmp_path, before=tracer)
+
+    supervised = answer.report["supervised"]
+    assert supervised["captured"] is False
+    assert "ptrace is not permitted here" in supervised["how"]
+
+
 def test_doctor_speaks_plainly_and_into_files(tmp_path: Path) -> None:
     with core_pattern_for_cwd():
         answer = doctor(tmp_path, limit=CORES)
         written = doctor(tmp_path, "--output", "doctor.txt", limit=CORES)
 
     assert "Cores are written here: a child died of SIGSEGV and left a core" in answer.stdout
+    assert "forensics run works here: a child died of SIGSEGV" in answer.stdout
     assert "\x1b" not in answer.stdout
     assert written.stdout == ""
     assert "Cores are written here" in (tmp_path / "doctor.txt").read_text(encoding="utf-8")
