@@ -168,7 +168,7 @@ def start_counting(
 
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2],
+    [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1],
 )
 def test_a_signal_to_the_supervisor_reaches_the_program_once(
     supervisor: Supervisor, victim: Path, number: int
