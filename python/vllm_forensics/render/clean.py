@@ -17,12 +17,14 @@ _SECRET_NAME: Final = (
     rf"private[_-]?key|credential|auth(?:orization)?)){_WORD}++"
 )
 """A whole word, looked through once: what is masked may be chosen to make backtracking explode."""
+_NO_COUNT: Final = r"(?:(?<!tokens)|(?![\"']?[\s=:]+[\"']?\d{1,9}(?:[\s\"',;&})\]]|$)))"
+"""`--max-num-batched-tokens 8192` says how many, and is no secret."""
 _NAME: Final = re.compile(rf"(?i){_SECRET_NAME}")
 _SECRETS: Final = (
     # NAME=value, NAME: value, --name value, "name": "value"
     (
         re.compile(
-            rf"(?i)({_SECRET_NAME}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)"
+            rf"(?i)({_SECRET_NAME}{_NO_COUNT}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)"
             r"((?!-|(?:bearer|basic)\s)[^\s\"',;&]{4,})"
         ),
         rf"\1{_MASK}",
@@ -62,17 +64,22 @@ def mask_secrets(text: str) -> str:
 
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     """Mask the values of options such as --token, whole: a password may hold blanks and quotes."""
-    masked, secret_follows = [], False
+    masked, option = [], ""
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if equals and value and _NAME.fullmatch(name):
+        if equals and value and _is_secret(name, value):
             masked.append(f"{name}={_MASK}")
-        elif secret_follows and not argument.startswith("-"):
+        elif option and not argument.startswith("-") and _is_secret(option, argument):
             masked.append(_MASK)
         else:
             masked.append(mask_secrets(argument))
-        secret_follows = argument.startswith("-") and _NAME.fullmatch(argument) is not None
+        option = argument if argument.startswith("-") else ""
     return tuple(masked)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    counts = name.lower().endswith("tokens") and value.isdecimal() and len(value) < 10
+    return not counts and _NAME.fullmatch(name) is not None
 
 
 def escape(text: str) -> str:
