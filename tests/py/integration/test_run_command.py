@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -257,3 +258,48 @@ def test_a_signal_to_the_command_reaches_the_program(tmp_path: Path) -> None:
         rest = child.stdout.read()
 
     assert (rest, child.returncode) == ("asked\n", 5)
+
+
+UNDER_TRACER = ("strace", "-f", "-o", os.devnull)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_where_ptrace_is_forbidden_the_program_runs_all_the_same(
+    tmp_path: Path, status: int
+) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed: it stands in for what forbids ptrace")
+
+    answer = forensics(
+        "run", "--", "sh", "-c", f"echo out; exit {status}", cwd=tmp_path, before=UNDER_TRACER
+    )
+
+    assert (answer.status, answer.stdout) == (status, "out\n")
+    assert "ptrace is not permitted here" in " ".join(answer.stderr.split())
+
+
+def test_runs_side_by_side_do_not_meet(tmp_path: Path) -> None:
+    command = (COMMAND, "run", "--", PYTHON, "-c", FALL)
+    children = [
+        subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+
+    said = [child.communicate(timeout=60)[1] for child in children]
+
+    assert [child.returncode for child in children] == [139] * 4
+    assert all("null object" in text for text in said)
+    assert len(list(tmp_path.glob(".forensics/run/*/core.*"))) == 4
+
+
+def test_a_tree_of_processes_is_told_apart(tmp_path: Path) -> None:
+    script = (
+        f"{PYTHON} -c '{FALL}'; sh -c 'kill -9 $$'; sh -c 'exit 4'; sh -c 'kill -TERM $$'; exit 0"
+    )
+
+    answer, report = run_for_json(tmp_path, "--", "sh", "-c", script)
+
+    exits = sorted(process["exit"] for process in report["processes"])
+    assert answer.status == 0
+    assert exits == [-15, -11, -9, 0, 4]
+    assert len(report["crashes"]) == 1
+    assert len(report["endings"]) == 2
