@@ -19,6 +19,8 @@ from vllm_forensics.model.stack import Frame, Stack
 
 THE_GIL: Final = "the GIL"
 THE_END: Final = "the end"
+_GETS_GIL_SHARE: Final = 0.05
+"""A thread that ran so much while it was watched did get the GIL: it only takes turns."""
 # include/uapi/linux/futex.h
 _COMMAND_MASK: Final = 0x7F  # without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME
 _FUTEX_PRIVATE: Final = 0x80
@@ -291,19 +293,22 @@ def _gil_waits(process: LiveProcess, stacks: Stacks, holder: int | None) -> Iter
         }
         for thread in process.threads
     }
-    waiting = [tid for tid, found in names.items() if found & _TAKES_GIL and tid != holder]
+    ran = {thread.tid for thread in process.threads if thread.cpu_share >= _GETS_GIL_SHARE}
+    asking = [tid for tid, found in names.items() if found & _TAKES_GIL and tid != holder]
     how = "which the interpreter's state names as its holder"
     if holder is None:
         running = [
             tid
             for tid, found in names.items()
-            if found & _RUNS_PYTHON and tid not in waiting and not found & _GAVE_GIL_UP
+            if found & _RUNS_PYTHON and tid not in asking and not found & _GAVE_GIL_UP
         ]
         if len(running) != 1:
             return
         [holder] = running
         how = "the only one that runs Python without waiting for it"
-    for tid in waiting:
+    for tid in asking:
+        if tid in ran:
+            continue
         yield Wait(
             waiter=Node(pid=process.pid, tid=tid),
             holder=Node(pid=process.pid, tid=holder),

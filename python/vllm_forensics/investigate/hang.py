@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,13 +22,14 @@ from vllm_forensics.diagnosis.waits import (
 )
 from vllm_forensics.errors import ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.evidence.python_state import PythonState, read_python_state
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.triage import TriageOptions
-from vllm_forensics.model.answer import Known
+from vllm_forensics.model.answer import Known, Tier
 from vllm_forensics.model.hang import HangReport, LiveProcess, Mutex
-from vllm_forensics.model.stack import Stack
+from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
 WATCHED_S: Final = 1.0
 _OWNER_OFFSET: Final = 8  # struct __pthread_mutex_s of 64-bit glibc: __lock, __count, __owner
@@ -129,10 +130,11 @@ def _read_snapshot(
             answer = image.unwind(thread)
             if isinstance(answer, Known):
                 stacks[thread.tid] = answer.value
+        python = _python_state(image, process)
         return _Seen(
-            stacks=tuple(stacks.values()),
+            stacks=tuple(_with_python(stack, python) for stack in stacks.values()),
             mutexes=tuple(_mutexes(image, process, processes, stacks)),
-            gil_holder=None,
+            gil_holder=python.gil_holder if python else None,
         )
 
 
@@ -157,6 +159,49 @@ def _mutexes(
         owner = tid and find_thread(tid, process, processes, is_shared=is_shared)
         if owner:
             yield Mutex(pid=process.pid, tid=thread.tid, address=address, owner=owner)
+
+
+def _python_state(image: LayeredImage, process: LiveProcess) -> PythonState | None:
+    """The interpreter's own view, with thread ids as they are seen from here."""
+    outer = {thread.inner_tid or thread.tid: thread.tid for thread in process.threads}
+
+    def read(address: int, size: int) -> bytes | None:
+        answer = image.read(address, size)
+        return answer.value if isinstance(answer, Known) else None
+
+    for module in image.modules:
+        if "python" not in module.path.rsplit("/", 1)[-1]:
+            continue
+        runtime = image.symbol_named(module, "_PyRuntime")
+        version = image.symbol_named(module, "Py_Version")
+        if isinstance(runtime, Known) and isinstance(version, Known):
+            number = int.from_bytes(read(version.value.address, 4) or b"", "little")
+            state = read_python_state(number, runtime.value.address, outer, read)
+            if state is not None:
+                return PythonState(
+                    gil_holder=None if state.gil_holder is None else outer[state.gil_holder],
+                    calls=tuple((outer[tid], calls) for tid, calls in state.calls),
+                )
+    return None
+
+
+def _with_python(stack: Stack, state: PythonState | None) -> Stack:
+    """The stack with the thread's Python calls behind the native ones."""
+    calls = dict(state.calls).get(stack.tid, ()) if state else ()
+    first = len(stack.frames)
+    python = tuple(
+        Frame(
+            index=first + index,
+            pc=0,
+            function=call.function,
+            tier=Tier.NOTES,
+            kind=FrameKind.PYTHON,
+            file=call.file,
+            line=call.line,
+        )
+        for index, call in enumerate(calls)
+    )
+    return replace(stack, frames=stack.frames + python)
 
 
 def _can_look_into(process: LiveProcess) -> bool:

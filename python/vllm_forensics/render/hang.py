@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.hang import HangFinding, HangReport, LiveProcess, Node, Wait
-from vllm_forensics.model.stack import Stack
+from vllm_forensics.model.stack import Frame, FrameKind, Stack
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _FRAMES = 5
@@ -139,12 +139,18 @@ def _threads(process: LiveProcess, stacks: dict[tuple[int, int], Stack]) -> Tabl
 
 
 def _calls(stack: Stack | None) -> list[str]:
+    """The innermost native calls, then the innermost Python ones."""
     frames = stack.frames if stack else ()
-    return [
-        frame.function
-        or f"{(frame.module or '?').rsplit('/', 1)[-1]}+{frame.module_offset or 0:#x}"
-        for frame in frames[:_FRAMES]
-    ]
+    native = [frame for frame in frames if frame.kind is not FrameKind.PYTHON]
+    python = [frame for frame in frames if frame.kind is FrameKind.PYTHON]
+    return [_call(frame) for frame in (*native[:_FRAMES], *python[:_FRAMES])]
+
+
+def _call(frame: Frame) -> str:
+    if frame.kind is FrameKind.PYTHON:
+        return f"{frame.function} ({(frame.file or '?').rsplit('/', 1)[-1]}:{frame.line or '?'})"
+    module = (frame.module or "?").rsplit("/", 1)[-1]
+    return frame.function or f"{module}+{frame.module_offset or 0:#x}"
 
 
 def _wrapped(text: Text) -> Table:
