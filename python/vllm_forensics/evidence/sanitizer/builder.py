@@ -1,0 +1,279 @@
+"""Collects one report line by line. What the lines mean is the runtimes' knowledge, in tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from vllm_forensics.evidence.sanitizer.frames import parse_frame
+from vllm_forensics.model.sanitizer import (
+    Access,
+    Leak,
+    PrintedFrame,
+    PrintedReport,
+    Region,
+    Role,
+    StackEvent,
+)
+
+_MAX_RAW_LINES: Final = 4_000
+_SHADOW_ROW: Final = re.compile(r"(?:=>)?\s*0x[0-9a-fA-F]{6,16}:")
+_SUMMARY: Final = re.compile(r"SUMMARY: (\w*Sanitizer|libFuzzer): ?(.*)")
+
+Action = Callable[["ReportBuilder", re.Match[str]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A line that introduces a stack. Groups: `thread`, `creator`. Role None: frames to skip."""
+
+    pattern: str
+    role: Role | None
+    action: Action | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line that says something by itself."""
+
+    pattern: str
+    action: Action | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What one runtime prints after its header."""
+
+    name: str
+    rules: tuple[Section | Fact, ...] = ()
+    first_role: Role | None = Role.USE
+    """What frames directly below the header stand for."""
+    ends_with_summary: bool = True
+    patience: int = 200
+    """How many foreign lines of the same stream may stand between two of the report's."""
+    combined: re.Pattern[str] = field(init=False)
+    single: tuple[re.Pattern[str], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compile the rules: one pattern finds which rule, the rule's own reads the groups."""
+        anonymous = [re.sub(r"\(\?P<\w+>", "(?:", rule.pattern) for rule in self.rules]
+        joined = "|".join(f"(?P<r{at}>{pattern})" for at, pattern in enumerate(anonymous))
+        object.__setattr__(self, "combined", re.compile(joined or r"(?!)"))
+        object.__setattr__(self, "single", tuple(re.compile(rule.pattern) for rule in self.rules))
+
+
+@dataclass(slots=True)
+class _OpenStack:
+    role: Role
+    thread: str | None
+    what: str | None
+    creator: str | None
+    frames: list[PrintedFrame] = field(default_factory=list)
+
+
+class ReportBuilder:
+    """One report while it is read. `feed` says whether a line belongs to it."""
+
+    __slots__ = (
+        "_cut", "_raw", "_skipping", "_stack", "_stacks", "access_size",
+        "access_type", "address", "done", "first_line", "foreign", "hints", "kind", "last_line",
+        "last_number", "leaks", "location", "locks", "message", "pc", "pid", "provisional",
+        "region", "runtime", "shadow", "shadow_byte", "summary", "thread",
+    )  # fmt: skip
+
+    def __init__(self, runtime: Runtime, kind: str | None, line: int, text: str) -> None:
+        """Begin with the header's line, number and text; `headers` fills in what it says."""
+        self.runtime = runtime
+        self.kind = kind
+        self.pid: int | None = None
+        self.thread: str | None = None
+        self.access_type: str | None = None
+        self.access_size: int | None = None
+        self.address: str | None = None
+        self.pc: str | None = None
+        self.message: str | None = None
+        self.location: str | None = None
+        self.region: Region | None = None
+        self.shadow_byte: str | None = None
+        self.shadow: str | None = None
+        self.leaks: list[Leak] = []
+        self.locks: list[str] = []
+        self.hints: list[str] = []
+        self.summary: str | None = None
+        self.first_line = self.last_line = self.last_number = line
+        self.provisional = False
+        self.done = False
+        self.foreign = 0
+        self._raw = [text]
+        self._cut = False
+        self._stacks: list[_OpenStack] = []
+        self._skipping = False
+        self._stack: _OpenStack | None = None
+        if runtime.first_role is not None:
+            self._open(runtime.first_role, None, None, None)
+
+    def feed(self, text: str, number: int) -> bool:
+        """Read one line; False where it is not this report's."""
+        self.last_number = number
+        stripped = text.strip()
+        if not stripped:
+            return True
+        used = self._read(text, stripped)
+        if used:
+            self.foreign = 0
+            self.last_line = number
+            if len(self._raw) < _MAX_RAW_LINES:
+                self._raw.append(text)
+            else:
+                self._cut = True
+        else:
+            self.foreign += 1
+        return used
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing more of this report is to come."""
+        if self.done:
+            return True
+        return self.foreign > (8 if self.summary is not None else self.runtime.patience)
+
+    @property
+    def has_evidence(self) -> bool:
+        """Does anything below the header confirm that it is a report?"""
+        stacks = any(stack.frames for stack in self._stacks)
+        return bool(stacks or self.summary or self.leaks or self.access_size is not None)
+
+    def _read(self, text: str, stripped: str) -> bool:
+        if stripped[0] == "#":
+            return self._frame(stripped)
+        if _SHADOW_ROW.match(text):
+            if "[" in stripped:
+                mark = stripped.partition("[")[2][:2]
+                self.shadow_byte = mark.strip("]") or None
+            return True
+        summary = _SUMMARY.match(stripped)
+        if summary is not None:
+            if self.summary is None:
+                self.summary = f"{summary[1]}: {summary[2]}".rstrip()
+            self._stack, self._skipping = None, True
+            return True
+        return self._rule(stripped)
+
+    def _rule(self, stripped: str) -> bool:
+        match = self.runtime.combined.match(stripped)
+        if match is None:
+            return False
+        at = int((match.lastgroup or "r0")[1:])
+        rule = self.runtime.rules[at]
+        detail = self.runtime.single[at].match(stripped)
+        if detail is None:  # cannot be: the same pattern has just matched
+            return False
+        if isinstance(rule, Section):
+            groups = detail.groupdict()
+            if rule.role is None:
+                self._stack, self._skipping = None, True
+            else:
+                self._open(rule.role, groups.get("thread"), stripped, groups.get("creator"))
+        if rule.action is not None:
+            rule.action(self, detail)
+        return True
+
+    def _open(self, role: Role, thread: str | None, what: str | None, creator: str | None) -> None:
+        self._stack = _OpenStack(role, thread, what, creator)
+        self._stacks.append(self._stack)
+        self._skipping = False
+
+    def _frame(self, stripped: str) -> bool:
+        frame = parse_frame(stripped)
+        if frame is None:
+            return False
+        stack = self._stack
+        if stack is None:
+            return self._skipping and self.summary is None
+        if stack.frames:
+            last = stack.frames[-1]
+            if frame.index <= last.index:
+                if frame == last:  # a log that holds every line twice
+                    return True
+                # A stack that nothing introduced: not ours to name.
+                self._stack, self._skipping = None, self.summary is None
+                return self._skipping
+        elif self.foreign > 2 and not self.runtime.ends_with_summary:
+            return False
+        stack.frames.append(frame)
+        return True
+
+    def set_stack_thread(self, thread: str | None) -> None:
+        """The thread of the stack that was opened last, where a later line names it."""
+        if self._stack is not None:
+            self._stack.thread = thread
+
+    def build(self) -> PrintedReport:
+        """The report as far as it was read."""
+        for stack in self._stacks:
+            if stack.role is Role.USE and stack.thread is None:
+                stack.thread = self.thread
+        kind = self.kind or self._kind_of_summary() or "unknown"
+        access = None
+        if self.access_type is not None or self.access_size is not None:
+            access = Access(type=self.access_type, size=self.access_size)
+        incomplete = self.runtime.ends_with_summary and self.summary is None and not self.done
+        return PrintedReport(
+            sanitizer=self.runtime.name,
+            kind=kind,
+            pid=self.pid,
+            thread=self.thread,
+            access=access,
+            address=self.address,
+            pc=self.pc,
+            message=self.message,
+            location=self.location,
+            chain=self._chain(),
+            region=self.region,
+            shadow=self.shadow,
+            leaks=tuple(self.leaks),
+            locks=tuple(self.locks),
+            hints=tuple(self.hints),
+            summary=self.summary,
+            truncated=incomplete or self._cut,
+            lines=(self.first_line, self.last_line),
+            raw="\n".join(self._raw),
+        )
+
+    def _kind_of_summary(self) -> str | None:
+        if self.summary is None:
+            return None
+        words = self.summary.partition(": ")[2].split(" ")
+        return words[0].lower() or None
+
+    def _chain(self) -> tuple[StackEvent, ...]:
+        """In the order in which things happened where that is known; else as printed."""
+        events = [
+            StackEvent(
+                role=stack.role,
+                thread=stack.thread,
+                frames=tuple(stack.frames),
+                what=stack.what,
+                created_by=stack.creator,
+            )
+            for stack in self._stacks
+            if stack.frames or (stack.what is not None and stack.role is Role.THREAD_CREATE)
+        ]
+        origins = [event for event in events if event.role is Role.ORIGIN]
+        rest = [event for event in events if event.role is not Role.ORIGIN]
+        # MemorySanitizer prints the newest first: use, stored, created.
+        return tuple(sorted((*reversed(origins), *rest), key=lambda event: _TIME[event.role]))
+
+
+_TIME: Final = {
+    Role.ORIGIN: 0,
+    Role.ALLOCATE: 0,
+    Role.FREE: 1,
+    Role.PREVIOUS_ACCESS: 2,
+    Role.USE: 3,
+    Role.LOCK_ACQUIRE: 4,
+    Role.LEAK: 4,
+    Role.THREAD_CREATE: 5,
+}

@@ -1,0 +1,92 @@
+"""Recognises the line that begins a report, whichever runtime wrote it. One entry a runtime."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from vllm_forensics.evidence.sanitizer import asan, hwasan, libfuzzer, lsan, msan, tsan, ubsan
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
+
+NEEDLES: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer")
+"""A line without any of these begins no report."""
+
+_MAX_HEADER: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tool:
+    runtime: Runtime
+    kind_of: Callable[[str], str | None]
+    warns: bool = False
+    """Reports as WARNING, not only as ERROR."""
+    signals: Runtime | None = None
+    """How a fatal signal is read, where that differs: it is printed as AddressSanitizer does."""
+
+
+_TOOLS: Final = {
+    "AddressSanitizer": _Tool(runtime=asan.RUNTIME, kind_of=asan.kind_of),
+    "HWAddressSanitizer": _Tool(runtime=hwasan.RUNTIME, kind_of=asan.kind_of),
+    "LeakSanitizer": _Tool(runtime=lsan.RUNTIME, kind_of=lsan.kind_of, signals=lsan.SIGNAL_RUNTIME),
+    "MemorySanitizer": _Tool(runtime=msan.RUNTIME, kind_of=asan.kind_of, warns=True),
+    "ThreadSanitizer": _Tool(
+        runtime=tsan.RUNTIME, kind_of=tsan.kind_of, warns=True, signals=tsan.RUNTIME
+    ),
+    "UndefinedBehaviorSanitizer": _Tool(runtime=ubsan.SIGNAL_RUNTIME, kind_of=asan.kind_of),
+    "libFuzzer": _Tool(runtime=libfuzzer.RUNTIME, kind_of=libfuzzer.kind_of),
+}
+_HEADER: Final = re.compile(
+    r"(?:==(?P<pid>\d+)== ?)?(?P<level>ERROR|WARNING): (?P<tool>\w+)(?P<colon>:)? (?P<message>.+)"
+)
+# ==1==AddressSanitizer: hard rss limit exhausted; AddressSanitizer: CHECK failed: …
+_BARE: Final = re.compile(
+    r"(?:==(?P<pid>\d+)== ?)?(?P<tool>\w+Sanitizer)(?P<colon>:)? "
+    r"(?P<message>(?:hard|soft) rss limit exhausted.*|CHECK failed:? .*)"
+)
+_NO_COLON: Final = re.compile(r"failed to (?:allocate|reserve|map) |CHECK failed")
+_SIGNAL: Final = re.compile(r" on (?:unknown )?address .*\(pc 0x|^CHECK failed|^failed to ")
+_PID_IN_WORDS: Final = re.compile(r"\(pid=(\d+)\)")
+
+
+def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
+    """A new report where the line begins one, and the text that stands before its header."""
+    text = text[:_MAX_HEADER]
+    if "runtime error:" in text:
+        match = ubsan.HEADER.search(text)
+        if match is not None:
+            report = ReportBuilder(ubsan.RUNTIME, None, number, text.strip())
+            ubsan.read_header(report, match)
+            before = match["place"].removesuffix(report.location or "")
+            return report, text[: match.start("place")] + before
+    match = _HEADER.search(text)
+    if match is None:
+        match = _BARE.search(text)
+    elif match["colon"] is None and not (
+        match["level"] == "ERROR" and _NO_COLON.match(match["message"])
+    ):
+        return None
+    if match is None or match["tool"] not in _TOOLS:
+        return None
+    tool = _TOOLS[match["tool"]]
+    if match.groupdict().get("level") == "WARNING" and not tool.warns:
+        return None
+    return _opened(tool, match, number), text[: match.start()]
+
+
+def _opened(tool: _Tool, match: re.Match[str], number: int) -> ReportBuilder:
+    message = match["message"].strip()
+    signal = tool.signals is not None and _SIGNAL.search(message) is not None
+    runtime = tool.signals if signal and tool.signals is not None else tool.runtime
+    report = ReportBuilder(runtime, None, number, match[0].strip())
+    asan.read_header(report, message)
+    if not signal:
+        report.kind = tool.kind_of(message)
+    pid = match["pid"]
+    in_words = _PID_IN_WORDS.search(message)
+    if pid is None and in_words is not None:
+        pid = in_words[1]
+    report.pid = int(pid) if pid is not None and len(pid) < 19 else None
+    report.provisional = pid is None
+    return report

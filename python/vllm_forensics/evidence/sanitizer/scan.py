@@ -1,0 +1,305 @@
+"""Finds the reports in a log of any size: a byte search first, lines only while a report is open.
+
+The log is read once, in pieces, and what is kept is one unfinished line and the open reports: time
+is linear in its size and memory does not grow with it, only with the reports found.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
+from vllm_forensics.evidence.sanitizer.headers import NEEDLES, open_report
+from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
+from vllm_forensics.model.sanitizer import LogReading, PrintedReport
+
+_MAX_UNFINISHED: Final = 1 << 20
+"""Of a line without an end, so much is kept."""
+_FAR: Final = 400
+"""After so many lines of any stream without one of its own, a report is taken to have ended."""
+_SEEN_MAX: Final = 5
+_NUMBER: Final = re.compile(r"\d+")
+_CLOCK: Final = re.compile(r"\d+(?:[:.,/-]\d+)+")
+_MENTION: Final = re.compile(r"\w*Sanitizer|libFuzzer|runtime error:")
+_MAX_LEARNED: Final = 200
+
+
+def parse_sanitizer_log(pieces: Iterable[bytes]) -> LogReading:
+    """Every report in a log that is handed over in pieces of any size; raises on none."""
+    scanner = _Scanner()
+    for piece in _as_utf8(pieces):
+        scanner.feed(piece)
+    return scanner.close()
+
+
+def _as_utf8(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """PowerShell redirects into UTF-16; a byte order mark says so."""
+    decoder: codecs.IncrementalDecoder | None = None
+    head = b""
+    started = False
+    for piece in pieces:
+        data = piece
+        if not started:
+            head += piece
+            if len(head) < 2:
+                continue
+            started = True
+            data = head
+            if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+                decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        yield decoder.decode(data).encode("utf-8", "replace") if decoder else data
+    if not started:
+        yield head
+
+
+class _Scanner:
+    def __init__(self) -> None:
+        self._rest = b""
+        self._line = 0
+        self._size = 0
+        self._open: dict[str, _Stream] = {}
+        self._done: list[PrintedReport] = []
+        self._seen: list[str] = []
+
+    def feed(self, piece: bytes) -> None:
+        """Read one more piece of the log."""
+        self._size += len(piece)
+        data = self._rest + piece if self._rest else piece
+        end = data.rfind(b"\n") + 1
+        if end == 0 and len(data) < _MAX_UNFINISHED:
+            self._rest = data
+            return
+        if end == 0:  # a line without end: cut it
+            end = len(data)
+        self._read(data, end)
+        self._rest = data[end:]
+
+    def close(self) -> LogReading:
+        """The end of the log: close what is open."""
+        if self._rest:
+            self._read(self._rest + b"\n", len(self._rest) + 1)
+        truncated = any(stream.unfinished for stream in self._open.values())
+        for stream in list(self._open.values()):
+            self._close(stream)
+        reports = sorted(self._done, key=lambda report: report.lines[0])
+        return LogReading(
+            reports=_without_repeats(reports),
+            size_bytes=self._size,
+            lines=self._line,
+            truncated=truncated,
+            seen_instead=tuple(self._seen),
+        )
+
+    def _read(self, data: bytes, end: int) -> None:
+        position = 0
+        hits = _Hits(data, end)
+        while position < end:
+            if not self._open:
+                hit = hits.next(position)
+                if hit < 0:
+                    self._line += data.count(b"\n", position, end)
+                    return
+                start = data.rfind(b"\n", position, hit) + 1
+                if start > position:
+                    self._line += data.count(b"\n", position, start)
+                    position = start
+            stop = data.find(b"\n", position, end)
+            if stop < 0:
+                stop = end
+            self._line += 1
+            for line in logical_lines(data[position:stop]):
+                self._take(line)
+            position = stop + 1
+
+    def _take(self, line: LogicalLine) -> None:
+        text = line.text
+        if "Sanitizer" in text or "runtime error:" in text or "libFuzzer" in text:
+            found = open_report(text, self._line)
+            if found is not None:
+                self._begin(line.stream, *found)
+                return
+            mentioned = True
+        else:
+            mentioned = False
+        stream = self._open.get(line.stream)
+        used = stream.feed(text, self._line) if stream is not None else False
+        if mentioned and not used and len(self._seen) < _SEEN_MAX:
+            self._see(self._line, text)
+        if (self._open and (self._line & 15) == 0) or (stream is not None and stream.exhausted):
+            self._expire()
+
+    def _see(self, number: int, text: str) -> None:
+        match = _MENTION.search(text)
+        if match is not None and len(self._seen) < _SEEN_MAX:
+            start = max(0, match.start() - 40)
+            self._seen.append(f"line {number}: {text[start : match.end() + 60].strip()}")
+
+    def _begin(self, name: str, report: ReportBuilder, before: str) -> None:
+        stream = self._open.get(name)
+        learned = _learn(before)
+        if stream is not None:
+            if stream.begin(report, learned):
+                return
+            self._close(stream)
+        self._open[name] = _Stream(name, report, learned)
+
+    def _expire(self) -> None:
+        for stream in list(self._open.values()):
+            if stream.exhausted or self._line - stream.last_line > _FAR:
+                self._close(stream)
+
+    def _close(self, stream: _Stream) -> None:
+        self._open.pop(stream.name, None)
+        for report in stream.reports:
+            if report.provisional and not report.has_evidence:
+                self._see(report.first_line, report.message or report.runtime.name)
+                continue
+            self._done.append(report.build())
+
+
+class _Hits:
+    """Where the needles stand, each searched for once."""
+
+    def __init__(self, data: bytes, end: int) -> None:
+        self._data = data
+        self._end = end
+        self._at = dict.fromkeys(NEEDLES, -2)
+
+    def next(self, position: int) -> int:
+        """The first hit from `position`, or -1."""
+        best = -1
+        for needle in NEEDLES:
+            at = self._at[needle]
+            if at != -1 and at < position:
+                at = self._data.find(needle, position, self._end)
+                self._at[needle] = at
+            if at >= 0 and (best < 0 or at < best):
+                best = at
+        return best
+
+
+class _Learned:
+    """A prefix that no table knows, learned from the text before a header."""
+
+    def __init__(self, prefix: str) -> None:
+        self.identity = _identity_of(prefix)
+        parts = _NUMBER.split(prefix.rstrip(" "))
+        shape = r"\d+".join(re.sub(r"(?:\\ )+", " +", re.escape(part)) for part in parts)
+        self.pattern = re.compile(shape + ("(?: |$)" if prefix.endswith(" ") else ""))
+
+    def strip(self, text: str) -> str | None:
+        """What follows the prefix, where this is its stream; None where it is not."""
+        match = self.pattern.match(text)
+        if match is None or _identity_of(match[0]) != self.identity:
+            return None
+        return text[match.end() :]
+
+
+def _identity_of(prefix: str) -> str:
+    """A prefix without its clock: what stays the same for one process."""
+    return " ".join(_CLOCK.sub("#", prefix).split())
+
+
+def _learn(before: str) -> _Learned | None:
+    prefix = before.rstrip("=")
+    if not prefix.strip() or len(prefix) > _MAX_LEARNED:
+        return None
+    return _Learned(prefix)
+
+
+class _Stream:
+    """The open reports of one stream; more than one only where learned prefixes tell them apart."""
+
+    def __init__(self, name: str, report: ReportBuilder, learned: _Learned | None) -> None:
+        self.name = name
+        self._open: list[tuple[ReportBuilder, _Learned | None]] = [(report, learned)]
+        self._closed: list[ReportBuilder] = []
+
+    @property
+    def reports(self) -> Iterator[ReportBuilder]:
+        """All of them."""
+        yield from self._closed
+        for report, _ in self._open:
+            yield report
+
+    @property
+    def last_line(self) -> int:
+        """The last line that a report used."""
+        return max(report.last_line for report, _ in self._open)
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing more is to come."""
+        return all(report.exhausted for report, _ in self._open)
+
+    @property
+    def unfinished(self) -> bool:
+        """Did the log end inside of a report?"""
+        return any(report.build().truncated for report, _ in self._open)
+
+    def begin(self, report: ReportBuilder, learned: _Learned | None) -> bool:
+        """Take another report in, where a learned prefix keeps it apart; else say no."""
+        if learned is None:
+            return False
+        for at, (open_one, known) in enumerate(self._open):
+            if known is not None and known.identity == learned.identity:
+                self._closed.append(open_one)
+                self._open[at] = (report, learned)
+                return True
+        if len(self._open) >= 16:
+            return False
+        self._open.append((report, learned))
+        return True
+
+    def feed(self, text: str, number: int) -> bool:
+        """Hand a line to the report that it belongs to."""
+        if len(self._open) == 1 and self._open[0][1] is None:
+            return self._open[0][0].feed(text, number)
+        plain = None
+        for report, learned in self._open:
+            if learned is None:
+                plain = report
+                continue
+            rest = learned.strip(text)
+            if rest is not None:
+                return report.feed(rest, number)
+        if plain is None and len(self._open) == 1:
+            plain = self._open[0][0]  # text was glued to the header; it was no prefix
+        return plain.feed(text, number) if plain is not None else False
+
+
+def _without_repeats(reports: list[PrintedReport]) -> tuple[PrintedReport, ...]:
+    """An exact repeat raises `occurrences`: a retry's log, pytest's copy, a symbolised copy."""
+    kept: dict[tuple[object, ...], PrintedReport] = {}
+    for report in reports:
+        key = _identity(report)
+        known = kept.get(key)
+        if known is None:
+            kept[key] = report
+            continue
+        better = known if _names(known) >= _names(report) else report
+        kept[key] = replace(
+            better,
+            lines=known.lines if better is known else report.lines,
+            occurrences=known.occurrences + 1,
+        )
+    return tuple(kept.values())
+
+
+def _identity(report: PrintedReport) -> tuple[object, ...]:
+    top = report.chain[-1].frames[:3] if report.chain else ()
+    places = tuple(frame.pc or (frame.function, frame.offset) for frame in top)
+    if report.sanitizer == "UndefinedBehaviorSanitizer" and report.location is not None:
+        return (report.sanitizer, report.pid, report.location, report.message, places)
+    if report.pc is None or report.pid is None:
+        leaks = tuple((leak.size, leak.objects) for leak in report.leaks)
+        return (report.sanitizer, report.kind, report.pid, report.address, places, leaks)
+    return (report.sanitizer, report.kind, report.pid, report.address, report.pc)
+
+
+def _names(report: PrintedReport) -> int:
+    return sum(frame.function is not None for event in report.chain for frame in event.frames)

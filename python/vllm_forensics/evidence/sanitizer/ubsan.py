@@ -1,0 +1,95 @@
+"""UndefinedBehaviorSanitizer: ubsan_handlers.cpp; a message stands for one -fsanitize= check."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime
+from vllm_forensics.evidence.sanitizer.memory_rules import HEX, SIGNAL_RULES
+
+CHECKS: Final = (
+    (r"unsigned integer overflow|negation of \S+ cannot be .* 'unsigned",
+     "unsigned-integer-overflow"),
+    (r"signed integer overflow|negation of|division of \S+ by -1", "signed-integer-overflow"),
+    (r"division by zero", "integer-divide-by-zero"),
+    (r"shift exponent", "shift-exponent"),
+    (r"left shift of", "shift-base"),
+    (r"assumption of \d+ byte alignment|.*\bmisaligned address", "alignment"),
+    (r".*\binsufficient space for an object", "object-size"),
+    (r".*\bwhich does not point to an object of type", "vptr"),
+    (r"(?:applying|pointer index expression|addition of unsigned|subtraction of unsigned)",
+     "pointer-overflow"),
+    (r"index \S+ out of bounds|access out of bounds", "bounds"),
+    (r"load of value .*, which is not a valid value for type '(?:bool|_Bool|BOOL)", "bool"),
+    (r"load of value .*, which is not a valid value for type", "enum"),
+    (r".*is outside the range of representable values", "float-cast-overflow"),
+    (r"variable length array bound", "vla-bound"),
+    (r"execution reached an unreachable program point", "unreachable"),
+    (r"execution reached the end of a value-returning function", "return"),
+    (r"null pointer passed as argument", "nonnull-attribute"),
+    (r"null pointer returned from function", "returns-nonnull-attribute"),
+    (r"call to function .* through pointer to incorrect function type", "function"),
+    (r"control flow integrity check", "cfi"),
+    (r"passing zero to|assumption is violated", "builtin"),
+    (r"implicit conversion", "implicit-conversion"),
+    (r"invalid Objective-C cast", "objc-cast"),
+    (r"(?:load of|store to|member access within|member call on|reference binding to|upcast of"
+     r"|downcast of|cast to virtual base of|constructor call on|dynamic operation on"
+     r"|_Nonnull binding to|memcpy|atomic).*\bnull pointer", "null"),
+)  # fmt: skip
+_CHECKS: Final = tuple((re.compile(pattern), check) for pattern, check in CHECKS)
+HEADER: Final = re.compile(
+    r"(?:==(?P<pid>\d+)==)?\s*(?P<place>(?P<file>[^\t]*?):(?P<line>\d+)(?::(?P<column>\d+))?"
+    r"|<unknown>|\([^()]{1,400}\+0x[0-9a-f]+\)|\?\?)"
+    r":\s+runtime error: (?P<message>.+)"
+)
+_ADDRESS: Final = re.compile(rf"(?:address|for pointer|base) ({HEX})")
+_READ: Final = re.compile(r"load of (?:null|misaligned|address)|load of value")
+_WRITE: Final = re.compile(r"store to (?:null|misaligned|address)")
+
+
+def check_of(message: str) -> str | None:
+    """The -fsanitize= check that a message stands for."""
+    return next((check for pattern, check in _CHECKS if pattern.match(message)), None)
+
+
+def read_header(report: ReportBuilder, match: re.Match[str]) -> None:
+    """Check, place, access and address out of the one line that is the report."""
+    message = match["message"].strip()
+    report.message = message
+    report.kind = check_of(message)
+    report.provisional = report.kind is None or not match["line"]
+    report.pid = int(match["pid"]) if match["pid"] else None
+    report.location = _place(match["place"])
+    address = _ADDRESS.search(message)
+    if address is not None and report.kind in {"alignment", "vptr", "object-size"}:
+        report.address = address[1]
+    if report.kind in {"null", "alignment", "object-size"}:
+        if _READ.match(message):
+            report.access_type = "READ"
+        elif _WRITE.match(message):
+            report.access_type = "WRITE"
+
+
+def _place(place: str) -> str:
+    """Without the text that another program left on the same line."""
+    place = place.strip()
+    if " " not in place or place.startswith("/") or place[1:3] in {":\\", ":/"}:
+        return place
+    tail = place.rpartition(" ")[2]
+    return tail if "/" in tail or "." in tail or "\\" in tail else place
+
+
+RUNTIME: Final = Runtime(
+    name="UndefinedBehaviorSanitizer",
+    rules=(
+        Fact(r".{0,1000}?: note: |[0-9a-f]{2}(?: {1,2}[0-9a-f]{2}){4,}|[\^~ ]+$|vptr for '"),
+        Fact(r"(?:<memory cannot be printed>|object has |invalid vptr)"),
+        *SIGNAL_RULES,
+    ),
+    ends_with_summary=False,
+    patience=4,
+)
+SIGNAL_RUNTIME: Final = Runtime(name="UndefinedBehaviorSanitizer", rules=SIGNAL_RULES)
+"""A fatal signal that its handler caught is printed as AddressSanitizer prints one."""

@@ -1,0 +1,115 @@
+"""No input makes the reader raise, and its work grows with the size of the input, not faster."""
+
+import itertools
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
+
+from vllm_forensics.evidence.sanitizer.frames import parse_frame
+from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+
+RAW = {name: (SAMPLES / "raw" / name).read_bytes() for name in EXPECTED}
+ALPHABET = [
+    b"==1==ERROR: AddressSanitizer: ", b"WARNING: ThreadSanitizer: ", b" (pid=1)\n", b"    #0 ",
+    b"0x10 in f ", b"a.c:1:2", b": runtime error: ", b"SUMMARY: ", b"\n", b"\r", b"\0", b"\x1b[1m",
+    b"{\"log\": \"", b"#012", b"Direct leak of 9 byte(s) in 1 object(s) allocated from:\n", b"(",
+    b")", b"<", b"  0x0c: ", b"[", b"]", b"\xff", b"freed by thread T0 here:\n", b" ", b"\\n",
+    b"==1== ERROR: libFuzzer: ", b"0x10 is located 0 bytes inside of 1-byte region [0x10,0x11)\n",
+]  # fmt: skip
+
+
+@given(st.binary(max_size=2000))
+def test_random_bytes(data: bytes) -> None:
+    parse_sanitizer_log([data])
+
+
+@given(st.lists(st.sampled_from(ALPHABET) | st.binary(max_size=4), max_size=60))
+def test_random_pieces_of_reports(parts: list[bytes]) -> None:
+    parse_sanitizer_log([b"".join(parts)])
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_mutated_samples(data: st.DataObject) -> None:
+    log = bytearray(RAW[data.draw(st.sampled_from(sorted(RAW)))][:6000])
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, max(0, len(log) - 1)))
+        log[at : at + data.draw(st.integers(0, 20))] = data.draw(
+            st.sampled_from(ALPHABET) | st.binary(max_size=6)
+        )
+
+    parse_sanitizer_log([bytes(log)])
+
+
+@given(st.sampled_from(sorted(RAW)), st.floats(0, 1))
+def test_a_log_cut_anywhere(name: str, where: float) -> None:
+    log = RAW[name]
+
+    reading = parse_sanitizer_log([log[: int(len(log) * where)]])
+
+    assert len(reading.reports) <= EXPECTED[name]["n_reports"]
+
+
+@given(st.text(max_size=200))
+def test_frames_of_random_text(text: str) -> None:
+    parse_frame("#0 " + text)
+    parse_frame("#0 0x10 in " + text)
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Calls that the work makes: a measure of its time that no busy machine disturbs."""
+    count = 0
+
+    def tick(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(tick)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+HOSTILE = {
+    "headers": b"==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x10\n",
+    "frames": b"    #0 0x10 in f a.c:1\n",
+    "mentions": b"Sanitizer\n",
+    "learned prefixes": b"x%d ==1==ERROR: AddressSanitizer: SEGV on unknown address 0x1 (pc 0x1)\n",
+    "streams": b"(W pid=%d) ==1==ERROR: AddressSanitizer: SEGV on unknown address (pc 0x1)\n",
+    "races": b"WARNING: ThreadSanitizer: data race (pid=1)\n",
+    "leaks": b"Direct leak of 9 byte(s) in 1 object(s) allocated from:\n",
+    "no newline": b"runtime error: Sanitizer ",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_work_grows_with_size_only(kind: str) -> None:
+    unit = HOSTILE[kind]
+    header = b"==1==ERROR: LeakSanitizer: detected memory leaks\n"
+
+    def log(count: int) -> bytes:
+        lines = (unit % at if b"%d" in unit else unit for at in range(count))
+        return header + b"".join(lines)
+
+    small, large = log(300), log(2400)
+    parse_sanitizer_log([small])
+
+    few = steps(lambda: parse_sanitizer_log([small]))
+    many = steps(lambda: parse_sanitizer_log([large]))
+
+    assert many < 8 * few * 1.6 + 2000
+
+
+def test_a_line_without_end_is_read_in_bounded_memory() -> None:
+    piece = b"x" * (1 << 20)
+
+    reading = parse_sanitizer_log(itertools.repeat(piece, 40))
+
+    assert reading.size_bytes == 40 << 20
+    assert reading.reports == ()
