@@ -39,6 +39,7 @@ venv_is_whole() {
 }
 
 # Prints the Debian and Ubuntu packages that are missing; what counts is the tool, not how it came.
+# usage: missing_packages GROUP...
 missing_packages() {
   command -v g++ >/dev/null || echo g++
   command -v gdb >/dev/null || echo gdb
@@ -51,6 +52,25 @@ missing_packages() {
     else
       printf '%s\n' python3 python3-dev python3-venv
     fi
+  fi
+  if [[ " $* " == *" test "* ]]; then
+    missing_test_packages
+  fi
+}
+
+# The tests compare with other tools, and crash what clang's sanitizers built.
+missing_test_packages() {
+  local version
+  command -v strace >/dev/null || echo strace
+  command -v eu-stack >/dev/null || echo elfutils
+  command -v c++filt >/dev/null || echo binutils
+  command -v setpriv >/dev/null || echo util-linux
+  if ! command -v clang++ >/dev/null; then
+    echo clang
+  elif [[ ! -e "$(clang++ -print-file-name="libclang_rt.asan-$(uname -m).so")" ]]; then
+    # Its sanitizers' runtimes are a package of their own; in Ubuntu 22.04 clang brings them along.
+    version="$(clang++ -dumpversion)"
+    echo "libclang-rt-${version%%.*}-dev"
   fi
 }
 
@@ -81,9 +101,12 @@ install_packages() {
 }
 
 set_up_system() {
-  local missing
-  mapfile -t missing < <(missing_packages)
-  ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
+  local missing _
+  for _ in 1 2; do # the second time for what only a package of the first can name
+    mapfile -t missing < <(missing_packages "$@")
+    ((${#missing[@]} > 0)) || return 0
+    install_packages "${missing[@]}"
+  done
 }
 
 set_up_venv() {
@@ -154,7 +177,7 @@ set_up() {
     say "waiting for another ./dev to finish its set-up"
     flock 9
   }
-  set_up_system
+  set_up_system "$@"
   set_up_venv
   export PATH="$PWD/.venv/bin:$PATH"
   for group in "$@"; do

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -79,8 +78,7 @@ def pystack(core: Path, program: Path) -> list[str]:
 def assert_readers_agree(full: Path, small: Path, program: Path) -> None:
     assert gdb_backtrace(small, program) == gdb_backtrace(full, program) != ""
     assert eu_stack(small) == eu_stack(full) != []
-    if shutil.which("pystack"):
-        assert pystack(small, program) == pystack(full, program)
+    assert pystack(small, program) == pystack(full, program)
 
 
 def verdict(core: Path) -> tuple[Any, ...]:
