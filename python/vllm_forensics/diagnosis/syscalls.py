@@ -51,7 +51,6 @@ def fault_of(lineage: Lineage, end: ThreadEnd) -> SignalEvent | None:
             for event in reversed(lineage.trace.signals)
             if event.name in _FAULTS
             and event.address is not None
-            and event.code not in _SENT
             and event.time_s <= end.time_s
             and lineage.process_of(event.tid) == end.tid
         ),

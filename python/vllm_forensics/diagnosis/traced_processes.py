@@ -56,7 +56,7 @@ class Lineage:
         return tuple(reversed(made))
 
     def ancestry(self, pid: int) -> Iterator[int]:
-        """The process, its parent, and so on."""
+        """The process, its parent, and so on. Numbers are used again: nobody comes twice."""
         seen = set()
         while pid not in seen:
             seen.add(pid)
@@ -108,7 +108,7 @@ def lineage_of(trace: SyscallTrace) -> Lineage:
     return Lineage(
         trace=trace,
         owner=resolved,
-        parent=_without_cycles(parent),
+        parent=parent,
         command=_inherit(command, parent),
         calls={pid: tuple(made) for pid, made in calls.items()},
     )
@@ -120,19 +120,6 @@ def _root(tid: int, owner: dict[int, int]) -> int:
         seen.add(tid)
         tid = owner[tid]
     return tid
-
-
-def _without_cycles(parent: dict[int, tuple[int, float]]) -> dict[int, tuple[int, float]]:
-    """Numbers are used again: a process that would be its own ancestor has no known parent."""
-    kept: dict[int, tuple[int, float]] = {}
-    for pid, (of, time_s) in parent.items():
-        at, seen = of, {pid}
-        while at in kept and at not in seen:
-            seen.add(at)
-            at = kept[at][0]
-        if at not in seen:
-            kept[pid] = (of, time_s)
-    return kept
 
 
 def _inherit(command: dict[int, str], parent: dict[int, tuple[int, float]]) -> dict[int, str]:

@@ -145,6 +145,12 @@ def test_a_hard_limit_of_zero_is_lifted_from_outside() -> None:
     assert found.remedy == "as root: prlimit --pid $$ --core=unlimited"
 
 
+def test_root_lifts_a_hard_limit_of_zero_itself() -> None:
+    found = check("core limit", core_limit_soft=0, core_limit_hard=0, is_root=True)
+
+    assert found.remedy == "ulimit -c unlimited"
+
+
 def test_a_pipe_handler_does_not_mind_the_limit() -> None:
     found = check("core limit", core_limit_soft=0, core_pattern="|/bin/cat")
 

@@ -67,6 +67,10 @@ def test_the_version_stands_beside_the_log(case: str) -> None:
             "clone3({flags=CLONE_VM, stack=0x7} => {parent_tid=[9]}, 88) = 9",
             ("clone3", ("{flags=CLONE_VM, stack=0x7} => {parent_tid=[9]}", "88"), 9, None),
         ),
+        (
+            "ftruncate(3</dev/shm/a), (b>, 8192) = 0",
+            ("ftruncate", ("3</dev/shm/a), (b>", "8192"), 0, None),
+        ),
         ("munmap(0x10", ("munmap", ("0x10",), None, None)),
         ("munmap(", ("munmap", (), None, None)),
     ],
