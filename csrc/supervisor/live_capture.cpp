@@ -113,10 +113,15 @@ std::vector<std::byte> make_files_note(const std::vector<MemoryMap>& maps) {
   return note;
 }
 
-Identity identify(pid_t pid) {
+/// `alive` is one of the process's threads: of one whose first thread has ended, /proc/PID says
+/// neither where its arguments and environment lie nor what is mapped, but /proc/TID does.
+Identity identify(pid_t pid, pid_t alive) {
   Identity identity;
-  identity.stat = read_stat(pid).value_or(ProcessStat{});
-  for (const std::string& argument : read_arguments(pid)) {
+  identity.stat = read_stat(alive).value_or(ProcessStat{});
+  if (const std::optional<ProcessStat> first = read_stat(pid)) {
+    identity.stat.name = first->name;
+  }
+  for (const std::string& argument : read_arguments(alive)) {
     if (identity.first_argument.empty()) {
       identity.first_argument = argument;
     }
@@ -255,19 +260,20 @@ bool is_inside_handler(pid_t process, pid_t tid, const FaultSnapshot& snapshot) 
 }
 
 WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& options) {
-  const ProcessMemory live(process.pid);
+  const pid_t alive = process.crashed;
+  const ProcessMemory live(alive);
   static const std::vector<std::byte> kNothing;
   const FaultSnapshot* first = process.snapshot;
   const OverlaidMemory memory(live, first != nullptr ? first->stack_start : 0,
                               first != nullptr ? first->stack : kNothing);
   const siginfo_t& signal = first != nullptr ? first->signal : process.signal;
-  const Identity identity = identify(process.pid);
+  const Identity identity = identify(process.pid, alive);
   std::vector<LiveThread> threads = gather_threads(process);
-  const std::vector<std::byte> auxv = read_auxv(process.pid);
+  const std::vector<std::byte> auxv = read_auxv(alive);
 
   ProcessImage image;
   image.memory = &memory;
-  image.maps = read_maps(process.pid);
+  image.maps = read_maps(alive);
   for (const LiveThread& thread : threads) {
     image.threads.push_back(thread_state(thread.tid, thread.registers));
   }
