@@ -5,19 +5,29 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from vllm_forensics.errors import ToolError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+
+class Array(Protocol):
+    """A NumPy array, which has the buffer protocol too; before Python 3.12 its type hides that."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's description of the array."""
+        ...
+
+
 # asm-generic/mman-common.h; the mmap module does not name them on every Python.
 _DONTDUMP: Final = 16
 _DODUMP: Final = 17
 
 
-def exclude(buffer: Buffer) -> int:
+def exclude(buffer: Buffer | Array) -> int:
     """Leave the whole pages inside a buffer out of every core from now on; says how many bytes.
 
     Takes a NumPy array, an mmap, a bytearray, or anything else with the buffer protocol; of a torch
@@ -35,7 +45,7 @@ def exclude(buffer: Buffer) -> int:
     return _advise(buffer, _DONTDUMP)
 
 
-def include(buffer: Buffer) -> int:
+def include(buffer: Buffer | Array) -> int:
     """Undo `exclude`; says how many bytes are in cores again.
 
     Raises:
@@ -46,8 +56,8 @@ def include(buffer: Buffer) -> int:
     return _advise(buffer, _DODUMP)
 
 
-def _advise(buffer: Buffer, advice: int) -> int:
-    with memoryview(buffer) as view:
+def _advise(buffer: Buffer | Array, advice: int) -> int:
+    with memoryview(cast("Buffer", buffer)) as view:
         if view.readonly:
             raise ValueError("the buffer is read-only: its pages may be shared with other data")
         if not view.c_contiguous:
