@@ -34,7 +34,8 @@ def test_doctor_answers_in_the_published_schema(tmp_path: Path) -> None:
         (REPOSITORY / "docs/schemas/forensics.doctor.1.json").read_text(encoding="utf-8")
     )
 
-    answer = doctor(tmp_path, "--format", "json", limit=CORES)
+    with core_pattern_locked(fcntl.LOCK_SH):
+        answer = doctor(tmp_path, "--format", "json", limit=CORES)
 
     jsonschema.validate(answer.report, schema)
     assert answer.report["schema"] == "forensics.doctor/1"
@@ -80,7 +81,8 @@ def test_doctor_says_why_the_supervisor_cannot_work(tmp_path: Path) -> None:
         pytest.skip("strace is not installed: it stands in for what forbids ptrace")
     tracer = ("strace", "-f", "-o", os.devnull)
 
-    answer = forensics("doctor", "--format", "json", cwd=tmp_path, before=tracer)
+    with core_pattern_locked(fcntl.LOCK_SH):
+        answer = forensics("doctor", "--format", "json", cwd=tmp_path, before=tracer)
 
     supervised = answer.report["supervised"]
     assert supervised["captured"] is False
