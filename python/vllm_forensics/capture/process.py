@@ -202,12 +202,15 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
 
 
 def run_attached(
-    arguments: Sequence[str], on_tick: Callable[[subprocess.Popen[bytes]], None] | None = None
+    arguments: Sequence[str],
+    on_tick: Callable[[subprocess.Popen[bytes]], None] | None = None,
+    on_ask: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> int:
     """Run a program with our own terminal and streams until it ends; its status as a shell has it.
 
     The terminal's own SIGINT and SIGQUIT reach it directly, so we only outlive them; SIGTERM,
-    SIGHUP and SIGUSR2 that are sent to us are handed on. `on_tick` is called about once a second.
+    SIGHUP and SIGUSR2 that are sent to us are handed on. `on_tick` is called about once a second,
+    `on_ask` at a SIGUSR2, which it hands on itself.
 
     Raises:
         ToolError: it could not be started.
@@ -224,11 +227,17 @@ def run_attached(
         del frame
         child.send_signal(number)
 
+    def ask(number: int, frame: FrameType | None) -> None:
+        if on_ask is None:
+            hand_on(number, frame)
+        else:
+            on_ask(child)
+
     def outlive(number: int, frame: FrameType | None) -> None:
         del number, frame
 
-    handlers = dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2), hand_on)
-    handlers |= {signal.SIGINT: outlive, signal.SIGQUIT: outlive}
+    handlers = dict.fromkeys((signal.SIGTERM, signal.SIGHUP), hand_on)
+    handlers |= {signal.SIGUSR2: ask, signal.SIGINT: outlive, signal.SIGQUIT: outlive}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         while on_tick is not None:

@@ -106,10 +106,12 @@ def run_supervised(
     folder: Path,
     keep: CoreContents,
     on_tick: Callable[[SupervisedTree], None] | None = None,
+    on_ask: Callable[[SupervisedTree], None] | None = None,
 ) -> SupervisedResult:
     """Run to the end with the terminal passed through; cores and events go to `folder`.
 
-    `on_tick` is called about once a second while the program runs.
+    `on_tick` is called about once a second while the program runs, `on_ask` when somebody sends us
+    SIGUSR2; without it, that has the snapshots written and no more.
 
     Raises:
         ToolError: there is no supervisor.
@@ -121,11 +123,16 @@ def run_supervised(
     options += ["--include-secrets"] if keep.secrets else []
     arguments = [supervisor_path(), *options, "--", *command]
 
-    def tick(child: Popen[bytes]) -> None:
-        if on_tick is not None:
-            on_tick(SupervisedTree(folder, partial(child.send_signal, signal.SIGUSR2)))
+    def with_tree(
+        action: Callable[[SupervisedTree], None] | None,
+    ) -> Callable[[Popen[bytes]], None] | None:
+        if action is None:
+            return None
+        return lambda child: action(
+            SupervisedTree(folder, partial(child.send_signal, signal.SIGUSR2))
+        )
 
-    status = run_attached(arguments, tick if on_tick is not None else None)
+    status = run_attached(arguments, with_tree(on_tick), with_tree(on_ask))
     return SupervisedResult(status=status, events=_read_events(folder))
 
 

@@ -581,10 +581,11 @@ def test_a_probe_that_fails_is_told(start: Any, tmp_path: Path) -> None:
     assert first == b"stalled: the probe false failed\n"
 
 
-def test_sigusr2_takes_snapshots_of_all_and_the_program_goes_on(start: Any, tmp_path: Path) -> None:
+def test_sigusr2_looks_into_all_and_the_program_goes_on(start: Any, tmp_path: Path) -> None:
     child = start(
         COMMAND, "run", "--folder", tmp_path / "evidence", "--",
-        "sh", "-c", "sleep 3 & sleep 3 & wait; echo done; exit 5",
+        "sh", "-c", "sleep 5 & sleep 5 & wait; echo done; exit 5",
+        stderr=subprocess.PIPE,
     )  # fmt: skip
     until(lambda: len(tree_of(child.pid)) == 5)
     time.sleep(0.3)
@@ -593,6 +594,8 @@ def test_sigusr2_takes_snapshots_of_all_and_the_program_goes_on(start: Any, tmp_
 
     assert child.wait(timeout=PATIENCE_S) == 5
     assert child.stdout.read() == b"done\n"
+    said = child.stderr.read().decode()
+    assert said.startswith("looked into: SIGUSR2 asked for it\n━━ idle ━━\n")
     events = [json.loads(line) for line in events_of(tmp_path / "evidence")]
     snapshots = {event["pid"]: event for event in events if event["event"] == "snapshot"}
     assert len(snapshots) == 3

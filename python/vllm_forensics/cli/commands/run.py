@@ -100,7 +100,7 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         raise click.exceptions.Exit(status)
     keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
     watch = None if stall is None else _StallReporter(stall, probe)
-    result = run_supervised(program, where, keep, watch)
+    result = run_supervised(program, where, keep, watch, _answer)
     if result.died_of_nothing and unasked:
         remove_evidence(where)
     else:
@@ -119,23 +119,37 @@ class _StallReporter:
         self._watch = StallWatch(StallOptions(seconds=seconds, probe=command))
 
     def __call__(self, tree: SupervisedTree) -> None:
-        from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
+        root = _root_of(tree)
+        stall = None if root is None else self._watch.look(root)
+        if stall is not None:
+            _look_into(tree, stall.root, f"stalled: {stall.reason}")
 
-        processes = parse_supervisor_log(tree.events()).processes
-        stall = self._watch.look(processes[0].pid) if processes else None
-        if stall is None:
-            return
-        from vllm_forensics.investigate.hang import look_at_supervised
-        from vllm_forensics.investigate.triage import TriageOptions
-        from vllm_forensics.render.hang import render_hang
-        from vllm_forensics.render.terminal import TerminalStyle
 
-        try:
-            report = clean(look_at_supervised(stall.root, tree, TriageOptions()))
-        except ForensicsError:
-            return  # it ended while it was looked at: its end is told
-        sys.stderr.write(f"stalled: {stall.reason}\n")
-        sys.stderr.write(render_hang(report, TerminalStyle(width=terminal_width())))
+def _answer(tree: SupervisedTree) -> None:
+    """Somebody sent SIGUSR2: what does the program do?"""
+    root = _root_of(tree)
+    if root is not None:
+        _look_into(tree, root, "looked into: SIGUSR2 asked for it")
+
+
+def _root_of(tree: SupervisedTree) -> int | None:
+    from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
+
+    processes = parse_supervisor_log(tree.events()).processes
+    return processes[0].pid if processes else None
+
+
+def _look_into(tree: SupervisedTree, root: int, why: str) -> None:
+    from vllm_forensics.investigate.hang import look_at_supervised
+    from vllm_forensics.investigate.triage import TriageOptions
+    from vllm_forensics.render.hang import render_hang
+    from vllm_forensics.render.terminal import TerminalStyle
+
+    try:
+        report = clean(look_at_supervised(root, tree, TriageOptions()))
+    except ForensicsError:
+        return  # it ended while it was looked at: its end is told
+    sys.stderr.write(f"{why}\n{render_hang(report, TerminalStyle(width=terminal_width()))}")
 
 
 def _was_given(option: str) -> bool:
