@@ -1,6 +1,7 @@
 #include "supervisor/redactor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace forensics {
@@ -17,6 +18,28 @@ std::size_t hash_of(const char* text) {
 
 bool contains_digit(std::string_view text) {
   return text.find_first_of("0123456789") != std::string_view::npos;
+}
+
+/// As wchar_t strings hold it: Python keeps its arguments so. Each letter of ASCII, or each byte of
+/// what is not, in four bytes of this machine's order.
+std::string widened(const std::string& value) {
+  std::string wide;
+  wide.reserve(value.size() * sizeof(char32_t));
+  std::size_t at = 0;
+  while (at < value.size()) {
+    const auto lead = static_cast<unsigned char>(value[at]);
+    // UTF-8 (RFC 3629): how many bytes follow, and which bits of the first count.
+    const std::size_t following = lead >= 0xF0U ? 3 : lead >= 0xE0U ? 2 : lead >= 0xC0U ? 1 : 0;
+    char32_t letter = following == 0 ? lead : lead & (0x3FU >> following);
+    for (std::size_t next = 1; next <= following && at + next < value.size(); ++next) {
+      letter = (letter << 6U) | (static_cast<unsigned char>(value[at + next]) & 0x3FU);
+    }
+    at += following + 1;
+    std::array<char, sizeof letter> bytes{};
+    std::memcpy(bytes.data(), &letter, sizeof letter);
+    wide.append(bytes.data(), bytes.size());
+  }
+  return wide;
 }
 
 }  // namespace
@@ -74,6 +97,10 @@ void Redactor::prepare(const std::vector<MemoryMap>& maps) {
     });
   };
   values_.erase(std::remove_if(values_.begin(), values_.end(), names_file), values_.end());
+  const std::vector<std::string> narrow = values_;
+  for (const std::string& value : narrow) {
+    values_.push_back(widened(value));
+  }
   std::sort(values_.begin(), values_.end());
   values_.erase(std::unique(values_.begin(), values_.end()), values_.end());
   for (const std::string& value : values_) {

@@ -107,7 +107,6 @@ def test_environment_and_arguments_are_not_in_a_minicore(tmp_path: Path) -> None
     assert [path.name for path in left if holds(path, CANARY)] == []
 
 
-@pytest.mark.xfail(strict=True, reason="copies of four bytes a letter are not looked for yet")
 def test_the_interpreters_wide_copies_are_not_in_a_minicore(tmp_path: Path) -> None:
     """Python keeps its arguments as wchar_t strings on the heap (PyWideStringList)."""
     left, _ = run(tmp_path / "out", command=(PYTHON, "-c", FALL, *ARGUMENTS))
