@@ -20,6 +20,8 @@ from vllm_forensics.model.stack import FrameKind, Stack
 _BUSY_SHARE: Final = 0.7
 _RUNNING_SHARE: Final = 0.2
 _MOST_PEERS: Final = 8
+_MOST_STARTS: Final = 256
+"""Thousands may queue behind one deadlock; the way from each leads into it, but not back."""
 _MOST_PROOFS: Final = 4
 
 
@@ -74,10 +76,15 @@ def find_cycle(waits: tuple[Wait, ...], processes: tuple[LiveProcess, ...]) -> l
         by_waiter[wait.waiter].append(wait)
         by_waiter[Node(pid=wait.waiter.pid)].append(wait)
     best: list[Wait] = []
-    for first in usable:
+    # Whom somebody waits for comes first: only they can be part of a circle.
+    held = {wait.holder for wait in usable}
+    usable.sort(key=lambda wait: not held & {wait.waiter, Node(pid=wait.waiter.pid)})
+    for first in usable[:_MOST_STARTS]:
         chain = _shortest_back(first, by_waiter)
         if chain and (not best or len(chain) < len(best)):
             best = chain
+        if len(best) in {1, 2}:
+            break
     return best
 
 
@@ -96,19 +103,32 @@ def _stuck_threads(waits: tuple[Wait, ...], processes: tuple[LiveProcess, ...]) 
         ]
         for process in processes
     }
-    frees: dict[Node, set[Node]] = defaultdict(set)
+    by_thread: dict[Node, set[Node]] = defaultdict(set)
+    by_process: dict[Node, set[int]] = defaultdict(set)
     for wait in waits:
-        of_holder = [wait.holder] if wait.holder.tid is not None else threads.get(wait.holder.pid)
-        frees[wait.waiter] |= set(of_holder or [wait.holder]) if wait.certain else {_SOMEBODY}
+        if not wait.certain:
+            by_thread[wait.waiter].add(_SOMEBODY)
+        elif wait.holder.tid is not None:
+            by_thread[wait.waiter].add(wait.holder)
+        else:
+            by_process[wait.waiter].add(wait.holder.pid)
+    explicit = by_thread.keys() | by_process.keys()
     for process in processes:
         for thread in process.threads:
             node = Node(pid=process.pid, tid=thread.tid)
-            if node not in frees and waits_privately(thread):
-                frees[node] = set(threads[process.pid]) - {node}
-    stuck = set(frees)
-    while free := {node for node in stuck if not frees[node] <= stuck}:
+            if node not in explicit and waits_privately(thread):
+                by_process[node].add(process.pid)  # itself included: that is no way out
+    stuck = by_thread.keys() | by_process.keys()
+    while True:
+        whole = {pid for pid, nodes in threads.items() if nodes and stuck.issuperset(nodes)}
+        free = {
+            node
+            for node in stuck
+            if not by_thread.get(node, set()) <= stuck or not by_process.get(node, set()) <= whole
+        }
+        if not free:
+            return stuck
         stuck -= free
-    return stuck
 
 
 def _shortest_back(first: Wait, by_waiter: Mapping[Node, list[Wait]]) -> list[Wait]:

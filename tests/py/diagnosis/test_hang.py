@@ -1,5 +1,6 @@
 """The wait-for graph and the verdicts, value by value."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -459,6 +460,20 @@ def test_a_parent_in_wait_and_a_child_in_a_full_pipe_are_a_cycle() -> None:
         "thread 10 is in wait() for its child 20",
         "thread 20 is in write(4) on pipe 1, whose other end process 10 has open",
     }
+
+
+def test_thousands_behind_a_deadlock_take_no_time() -> None:
+    """And the process as a whole is seen to be stuck, without a set for each of its threads."""
+    forever = call(Call.FUTEX, 0x1000, 0x89, 0, 0)
+    one, two = Node(pid=10, tid=1), Node(pid=10, tid=2)
+    queue = [wait(Node(pid=10, tid=tid), one) for tid in range(3, 2000)]
+    many = process(10, *(thread(tid, forever) for tid in range(1, 4000)))
+    begin = time.monotonic()
+
+    cycle = find_cycle((*queue, wait(one, two), wait(two, one)), (many,))
+
+    assert time.monotonic() - begin < 2
+    assert {found.waiter for found in cycle} == {one, two}
 
 
 # Verdicts.

@@ -115,7 +115,10 @@ def _status(report: Report) -> int:
 
 
 def _look_at(pid: int, chosen: CoreOptions, settings: TriageOptions) -> NoReturn:
-    """A living tree instead of a core. Exit status 1: it hangs, or is busy; 0: neither was seen."""
+    """A living tree instead of a core.
+
+    Exit status 1: it hangs, or is busy; 0: neither was seen; 2: nor could it be looked into.
+    """
     from vllm_forensics.capture.supervisor import evidence_folder
     from vllm_forensics.investigate.hang import look_at
     from vllm_forensics.model.hang import HangKind
@@ -130,6 +133,8 @@ def _look_at(pid: int, chosen: CoreOptions, settings: TriageOptions) -> NoReturn
         color = wants_color(no_color=chosen.no_color, to_file=chosen.output is not None)
         emit(render_hang(shown, TerminalStyle(width=terminal_width(), color=color)), chosen.output)
     quiet = all(finding.kind is HangKind.IDLE for finding in report.findings)
+    if quiet and not report.snapshots:
+        raise click.exceptions.Exit(2)
     raise click.exceptions.Exit(0 if quiet else 1)
 
 
