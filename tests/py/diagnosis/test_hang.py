@@ -462,6 +462,14 @@ def test_a_parent_in_wait_and_a_child_in_a_full_pipe_are_a_cycle() -> None:
     }
 
 
+def test_a_pipe_to_oneself_is_no_deadlock() -> None:
+    """A handler of a signal may write into it."""
+    pipes = (reader(3, 77), writer(4, 77))
+    own = process(10, thread(10, READS_3), thread(11, READS_3), pipes=pipes)
+
+    assert find_cycle(find_waits((own,), [], {}), (own,)) == []
+
+
 def test_thousands_behind_a_deadlock_take_no_time() -> None:
     """And the process as a whole is seen to be stuck, without a set for each of its threads."""
     forever = call(Call.FUTEX, 0x1000, 0x89, 0, 0)
