@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from vllm_forensics.render import doctor, hang, run, wire
+from vllm_forensics.render import doctor, hang, run, sanitizer_wire, wire
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -14,6 +14,7 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 def schemas() -> dict[str, str]:
     """Each schema's file name and text."""
     found = {
+        "forensics.asan.1.json": sanitizer_wire.schema(),
         "forensics.core.1.json": wire.schema(),
         "forensics.doctor.1.json": doctor.schema(),
         "forensics.hang.1.json": hang.schema(),

@@ -12,6 +12,7 @@ from vllm_forensics import __version__
 from vllm_forensics.errors import ForensicsError
 
 _COMMANDS: Final = {
+    "asan": "explain every sanitizer report in logs: allocate, free, use",
     "build": "rebuild the C++ sources under sanitizers",
     "core": "explain core dumps: what died, where, why, and what to do next",
     "doctor": "check whether a crash here leaves evidence, and prove it",

@@ -210,3 +210,5 @@ class SanitizerAnswer:
     logs: tuple[ExplainedLog, ...]
     groups: tuple[SanitizerGroup, ...]
     failures: tuple[Failure, ...]
+    complete: bool = True
+    """Was every input read to its end?"""

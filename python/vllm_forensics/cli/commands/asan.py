@@ -1,0 +1,85 @@
+"""`forensics asan`: every sanitizer report in noisy logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
+from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
+from vllm_forensics.model.sanitizer import SanitizerAnswer
+from vllm_forensics.render.clean import clean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsanCommandOptions:
+    """What was asked for on the command line."""
+
+    output_format: str
+    output: str | None
+    own: tuple[str, ...]
+    all_frames: bool
+    include_secrets: bool
+    quiet: bool
+    no_color: bool
+
+
+@click.command("asan")
+@click.argument("logs", nargs=-1, type=click.Path(readable=False, allow_dash=True))
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="How to print.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option(
+    "--own",
+    multiple=True,
+    metavar="PATH",
+    help="Your own code: a folder, file or module, or a part of its path. Repeatable.",
+)
+@click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
+@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def command(logs: tuple[str, ...], **options: object) -> None:
+    """Explain every sanitizer report in logs, as allocate, free and use.
+
+    LOGS are files, pipes, folders, patterns or the name given to log_path; `-` is standard input.
+
+    Exit status: 0 no report, 1 a report, 2 could not tell.
+    """
+    chosen = AsanCommandOptions(**options)  # type: ignore[arg-type]
+    require_writable(chosen.output)
+    is_text = chosen.output_format == "text"
+    answer = investigate_logs(logs, AsanOptions(own=chosen.own, with_source=is_text))
+    shown = clean(answer, include_secrets=chosen.include_secrets)
+    emit(_render(shown, chosen), chosen.output)
+    raise click.exceptions.Exit(_status(answer))
+
+
+def _render(answer: SanitizerAnswer, chosen: AsanCommandOptions) -> str:
+    if chosen.output_format == "json":
+        from vllm_forensics.render.sanitizer_wire import render_sanitizer_json
+
+        return render_sanitizer_json(answer)
+    from vllm_forensics.render.sanitizer import render_sanitizer
+    from vllm_forensics.render.terminal import Detail, TerminalStyle
+
+    style = TerminalStyle(
+        width=terminal_width(),
+        color=wants_color(no_color=chosen.no_color, to_file=chosen.output is not None),
+        all_frames=chosen.all_frames,
+        detail=Detail.SENTENCE if chosen.quiet else Detail.FULL,
+    )
+    return render_sanitizer(answer, style)
+
+
+def _status(answer: SanitizerAnswer) -> int:
+    """0 no report, 1 a report, 2 could not tell."""
+    if any(log.reports for log in answer.logs):
+        return 1
+    return 0 if answer.complete else 2

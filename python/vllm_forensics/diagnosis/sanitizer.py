@@ -1,0 +1,202 @@
+"""Explains one sanitizer report: who allocated, freed and used, in which threads; what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.diagnosis.sanitizer_advice import next_steps
+from vllm_forensics.diagnosis.sanitizer_frames import (
+    IsOwn,
+    first_own,
+    name_of,
+    own_by_default,
+    place_of,
+)
+from vllm_forensics.diagnosis.sanitizer_kinds import cwe_of, is_null_page, severity_of
+from vllm_forensics.diagnosis.sanitizer_lifetime import lifetime
+from vllm_forensics.diagnosis.sanitizer_signature import signature_of
+from vllm_forensics.model.sanitizer import (
+    Culprit,
+    ExplainedReport,
+    PrintedReport,
+    Region,
+    Relation,
+    Role,
+    StackEvent,
+)
+
+_BLAME: Final = (
+    Role.USE,
+    Role.LEAK,
+    Role.FREE,
+    Role.ALLOCATE,
+    Role.PREVIOUS_ACCESS,
+    Role.ORIGIN,
+    Role.LOCK_ACQUIRE,
+    Role.THREAD_CREATE,
+)
+
+
+def explain_report(report: PrintedReport, is_own: IsOwn = own_by_default) -> ExplainedReport:
+    """Judge one report. Where nothing of it is own by `is_own`, the default rule decides."""
+    if not any(is_own(frame) for event in report.chain for frame in event.frames):
+        is_own = own_by_default
+    severity, why = severity_of(report)
+    own = tuple(
+        (at, index)
+        for at, event in enumerate(report.chain)
+        for index, frame in enumerate(event.frames)
+        if is_own(frame)
+    )
+    return ExplainedReport(
+        printed=report,
+        culprit=_culprit(report, is_own),
+        severity=severity,
+        why=why,
+        cwe=cwe_of(report),
+        signature=signature_of(report, is_own),
+        explanation=" ".join(_sentences(report, is_own)),
+        next_steps=next_steps(report),
+        own=own,
+    )
+
+
+def _culprit(report: PrintedReport, is_own: IsOwn) -> Culprit | None:
+    for role in _BLAME:
+        for event in report.stacks(role):
+            frame = first_own(event, is_own)
+            if frame is not None:
+                return Culprit(
+                    function=frame.function,
+                    file=frame.file,
+                    line=frame.line,
+                    role=role,
+                    index=frame.index,
+                )
+    if report.location is None:
+        return None
+    file, _, rest = report.location.rpartition("/")[2].partition(":")
+    head = report.location[: len(report.location) - len(rest) - 1] if rest else report.location
+    line = rest.partition(":")[0]
+    if not line.isdigit():
+        return None
+    return Culprit(function=None, file=head or file, line=int(line), role=Role.USE, index=0)
+
+
+def _sentences(report: PrintedReport, is_own: IsOwn) -> list[str]:
+    sentences = [_first(report, is_own)]
+    if report.first(Role.FREE) is not None or report.first(Role.ALLOCATE) is not None:
+        sentences += lifetime(report, is_own)
+    elif report.region is not None and report.region.name and report.access is None:
+        place = f", {report.region.place}" if report.region.place else ""
+        name = f"{report.region.kind} '{report.region.name}'{place}"
+        sentences.append(f"The nearest variable is {name}.")
+    sentences += _others(report, is_own)
+    if report.shadow:
+        sentences.append(f"The shadow byte says: {report.shadow}.")
+    if report.truncated:
+        sentences.append("The report is cut off: what follows in it is not known.")
+    return sentences
+
+
+def _first(report: PrintedReport, is_own: IsOwn) -> str:
+    if report.leaks:
+        return _leaks(report, is_own)
+    where = _where(report.first(Role.USE), is_own)
+    if report.location is not None and report.message is not None:
+        inside = f", in {where}" if where else ""
+        return f"{report.message} at {report.location}{inside}."
+    thread = f" in {report.thread}" if report.thread else ""
+    if report.access is not None and report.access.type is not None:
+        verb = "reads" if report.access.type == "READ" else "writes"
+        size = _bytes(report.access.size) if report.access.size is not None else "memory"
+        what = _relative(report.region) if report.region else _address(report)
+        return f"{where or 'The program'} {verb} {size}{what}{thread}: {report.kind}."
+    words = report.message or report.kind
+    if report.sanitizer in {"ThreadSanitizer", "libFuzzer"} or len(words) > 160:
+        words = report.kind
+    return f"{report.sanitizer} stopped {where or 'the program'}{thread}: {words.rstrip(':')}."
+
+
+def _address(report: PrintedReport) -> str:
+    if report.address is None:
+        return " at an address that is not printed"
+    if is_null_page(report):
+        return f" at {report.address} (in the null page: a null pointer, or a field of one)"
+    return f" at {report.address}"
+
+
+def _relative(region: Region) -> str:
+    size = f"a {region.size}-byte {region.kind} " if region.size is not None else f"{region.kind} "
+    noun = "variable" if region.name else "block"
+    name = f" '{region.name}'" if region.name else ""
+    if region.offset is None or region.relation is None:
+        return f" in {size}{noun}{name}"
+    if region.relation is Relation.INSIDE:
+        return f" at offset {region.offset} of {size}{noun}{name}"
+    word = "past the end of" if region.relation is Relation.AFTER else "before the start of"
+    return f", {_bytes(region.offset)} {word} {size}{noun}{name}"
+
+
+def _leaks(report: PrintedReport, is_own: IsOwn) -> str:
+    total, count = sum(leak.size for leak in report.leaks), len(report.leaks)
+    direct = [at for at, leak in enumerate(report.leaks) if leak.direct]
+    stacks = report.stacks(Role.LEAK)
+    largest = max(direct or range(count), key=lambda at: report.leaks[at].size)
+    where = _where(stacks[largest] if largest < len(stacks) else None, is_own)
+    size = _bytes(report.leaks[largest].size)
+    by = f"; the largest, {size}, was allocated by {where}" if where else ""
+    return (
+        f"{_bytes(total)} in {count} leak record{'s' if count != 1 else ''} were never freed: "
+        f"{len(direct)} direct, {count - len(direct)} reachable only from those{by}."
+    )
+
+
+def _others(report: PrintedReport, is_own: IsOwn) -> list[str]:
+    sentences = []
+    previous = report.first(Role.PREVIOUS_ACCESS)
+    if previous is not None:
+        where = _where(previous, is_own) or "another place"
+        words = (previous.what or "").partition(" at ")[0].removeprefix("Previous ")
+        thread = f" in {previous.thread}" if previous.thread else ""
+        sentences.append(f"The other access, a {words or 'access'}, is in {where}{thread}.")
+        locks = [lock for lock in report.locks if "created" in lock]
+        if not locks and report.kind.startswith("data-race"):
+            sentences.append("The report names no lock that both hold.")
+    for origin in report.stacks(Role.ORIGIN)[:1]:
+        source = _where(origin, is_own)
+        if source:
+            words = (origin.what or "").removeprefix("Uninitialized value was ").rstrip(":")
+            sentences.append(f"The value was {words or 'created'} in {source}.")
+    if report.kind == "lock-order-inversion":
+        cycle = next((lock for lock in report.locks if lock.startswith("Cycle")), None)
+        if cycle:
+            sentences.append(f"{cycle}: two threads that take them in these orders can deadlock.")
+    return sentences + _creations(report, is_own)
+
+
+def _creations(report: PrintedReport, is_own: IsOwn) -> list[str]:
+    """Who made the threads, those of one place together."""
+    made: dict[tuple[str, str], list[str]] = {}
+    for created in report.stacks(Role.THREAD_CREATE):
+        where = _where(created, is_own)
+        if where and created.thread:
+            by = f" by {created.created_by}" if created.created_by else ""
+            made.setdefault((by, where), []).append(created.thread)
+    sentences = []
+    for (by, where), threads in made.items():
+        verb = "was" if len(threads) == 1 else "were"
+        sentences.append(f"{', '.join(sorted(threads))} {verb} created{by} in {where}.")
+    return sentences
+
+
+def _where(event: StackEvent | None, is_own: IsOwn) -> str | None:
+    if event is None or not event.frames:
+        return None
+    frame = first_own(event, is_own) or event.frames[0]
+    place = place_of(frame)
+    return f"{name_of(frame)} ({place})" if place else name_of(frame)
+
+
+def _bytes(count: int) -> str:
+    return f"{count:,} byte{'s' if count != 1 else ''}"

@@ -1,0 +1,133 @@
+"""Which printed frames are the user's own code, and how a name looks without its noise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from vllm_forensics.diagnosis.runtime_frames import is_own as is_own_frame
+from vllm_forensics.model.answer import Tier
+from vllm_forensics.model.sanitizer import PrintedFrame, StackEvent
+from vllm_forensics.model.stack import Frame
+
+IsOwn = Callable[[PrintedFrame], bool]
+
+_RUNTIME_NAMES: Final = re.compile(
+    # Interceptors under their plain names, as clang links them into the program
+    r"(?:malloc|free|calloc|realloc|reallocarray|posix_memalign|aligned_alloc|memalign|valloc"
+    r"|pvalloc|cfree|mem(?:cpy|move|set|cmp|chr|mem|rchr)|w?str[a-z]{2,8}|[fs]?n?v?s?n?printf"
+    r"|f?read|f?write|recv\w*|send\w*|bcmp|puts|raise|abort|exit|_exit|usleep|sleep|nanosleep"
+    r"|malloc_usable_size|pthread_\w+|sem_\w+|kill|tgkill|getenv|atoi|atol|qsort|bsearch"
+    # the C library and the loader
+    r"|start_thread|clone3?|__clone3?|__GI_\w+|__pthread_\w+|__assert\w*|call_init|_dl_\w+"
+    r"|dl_open_worker\w*|__run_exit_handlers|__libc_\w+|_nl_\w+|_IO_\w+|asan_thread_start|wrap_\w+"
+    # libFuzzer and other drivers, libffi, pybind11, gtest
+    r"|fuzzer::.*|LLVMFuzzerRunDriver|ffi_call\w*|pybind11::.*|testing::.*|__afl_\w+"
+    # Windows, macOS
+    r"|BaseThreadInitThunk|RtlUserThreadStart|invoke_main|__scrt_\w+|mainCRTStartup|start|thread_start"
+    r"|_pthread_start|_sigtramp"
+    # Rust
+    r"|(?:core|alloc|std|rust_begin_unwind)::.*|__rust_\w+|rust_\w+"
+    r"|_GLOBAL__sub_I_.*|__static_initialization_and_destruction_0|__cxx_global_var_init.*"
+    r"|_sub_I_\w+|asan\.module_ctor|tsan\.module_ctor|decltype ?\(.*)"
+)
+_RUNTIME_FILES: Final = re.compile(
+    r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*"
+    r"|.*/include/c\+\+/.*|.*/(?:bits|ext)/[\w.]+\.(?:h|tcc)|/rustc/.*|.*/rustlib/.*"
+    # CPython's own sources
+    r"|(?:.*/)?(?:Objects|Python|Modules|Include|Parser)/(?:[\w/]+/)?\w+\.[ch]"
+    r"|.*/vctools/crt/.*|.*\\vctools\\crt\\.*|minkernel.*"
+)
+_NO_MODULE: Final = re.compile(r"\[(?:stack|heap|vdso|vsyscall|anon.*)\]|<unknown.*>")
+_RUNTIME_MODULES: Final = re.compile(
+    r"(?:.*/)?(?:libffi|libc\+\+|libdispatch|libsystem_\w+|dyld|libobjc)[.\w+-]*"
+    r"|(?:.*[\\/])?(?:KERNEL32|KERNELBASE|ntdll|ucrtbase\w*|VCRUNTIME\w*|MSVCP\w*"
+    r"|clang_rt\.\w+-\w+)\.(?i:dll)"
+)
+_NOISE: Final = re.compile(
+    r"\s?\[clone [^\]]*\]|\s?\(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*"
+    r"|\[abi:\w+\]|::h[0-9a-f]{16}$|\$[0-9a-f]{16,}"
+)
+_OPERATOR_CALL: Final = "operator()"
+
+
+def own_by_default(frame: PrintedFrame) -> bool:
+    """Not a runtime's, by name, file or module. A frame that nobody can place is not own."""
+    return _own_by_default(frame)
+
+
+@lru_cache(maxsize=8192)
+def _own_by_default(frame: PrintedFrame) -> bool:
+    if frame.module is not None and _NO_MODULE.fullmatch(frame.module):
+        return False
+    if frame.module is not None and _RUNTIME_MODULES.fullmatch(frame.module):
+        return False
+    if frame.file is not None and _RUNTIME_FILES.fullmatch(frame.file):
+        return False
+    name = plain_name(frame.function) if frame.function is not None else None
+    if name is not None and _RUNTIME_NAMES.fullmatch(name):
+        return False
+    if frame.module is None and frame.function is None and frame.file is None:
+        return False
+    stand_in = Frame(
+        index=frame.index,
+        pc=0,
+        function=name,
+        tier=Tier.NOTES,
+        module=(frame.module or frame.file or "?").replace("\\", "/"),
+    )
+    return is_own_frame(stand_in)
+
+
+@lru_cache(maxsize=8192)
+def plain_name(function: str) -> str:
+    """Without return type, arguments, compiler suffixes: `void v::f<int>(int)` → `v::f<int>`."""
+    name = (
+        _NOISE.sub("", function).replace("std::__1::", "std::").replace("std::__cxx11::", "std::")
+    )
+    if name.startswith(("-[", "+[")):  # Objective-C
+        return name
+    name = name.replace("(anonymous namespace)", "{anonymous}").replace("(anonymous class)", "{}")
+    call, at_operator = name.find(_OPERATOR_CALL), name.find("operator")
+    search_from = call + len(_OPERATOR_CALL) if call >= 0 else max(at_operator, 0)
+    start, end = _extent(name, search_from, at_operator if at_operator >= 0 else len(name))
+    return name[start:end].replace("{anonymous}", "(anonymous namespace)").strip() or function
+
+
+def _extent(name: str, search_from: int, last_start: int) -> tuple[int, int]:
+    """Where the qualified name begins, behind the return type, and ends, before the arguments."""
+    depth, start = 0, 0
+    for at, letter in enumerate(name):
+        if letter in "<{":
+            depth += 1
+        elif letter in ">}":
+            depth -= 1
+        elif letter == "(" and depth <= 0 and at >= search_from:
+            return start, at
+        elif letter == " " and depth <= 0 and at < last_start:
+            start = at + 1
+    return start, len(name)
+
+
+def name_of(frame: PrintedFrame) -> str:
+    """A frame's name without noise; where it has none, module and offset."""
+    if frame.function is not None:
+        return plain_name(frame.function)
+    module = (frame.module or "?").replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{module}+{frame.offset}" if frame.offset else (frame.pc or module)
+
+
+def place_of(frame: PrintedFrame) -> str | None:
+    """FILE:LINE, or None."""
+    if frame.file is None:
+        return None
+    return f"{frame.file}:{frame.line}" if frame.line is not None else frame.file
+
+
+def first_own(event: StackEvent | None, is_own: IsOwn) -> PrintedFrame | None:
+    """The innermost frame of a stack that is the user's own."""
+    if event is None:
+        return None
+    return next((frame for frame in event.frames if is_own(frame)), None)

@@ -1,0 +1,195 @@
+"""Reads logs, explains every sanitizer report in them, and groups equal ones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from vllm_forensics.capture.files import is_regular_file, read_source
+from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, read_log, repository_root
+from vllm_forensics.diagnosis.sanitizer import explain_report
+from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, own_by_default
+from vllm_forensics.errors import EvidenceError, UsageError
+from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.model.report import Failure, SourceExcerpt
+from vllm_forensics.model.sanitizer import (
+    ExplainedLog,
+    ExplainedReport,
+    LogReading,
+    PrintedFrame,
+    SanitizerAnswer,
+    SanitizerGroup,
+    Severity,
+)
+
+_AROUND: Final = 1
+_ORDER: Final = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsanOptions:
+    """What was asked for."""
+
+    own: tuple[str, ...] = ()
+    """Paths, or parts of them, that are the user's own code; none: the current repository."""
+    with_source: bool = True
+    """Read the source lines of own frames, where the files are here."""
+
+
+def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAnswer:
+    """Every report in every log. An input that cannot be read is a failure and stops no other.
+
+    Raises:
+        UsageError: no log was named.
+
+    """
+    if not paths:
+        raise UsageError("no log was named", remedy="forensics asan LOG…, or - for standard input")
+    is_own = _own(options.own)
+    logs: list[ExplainedLog] = []
+    failures: list[Failure] = []
+    complete = True
+    for path in find_logs(paths):
+        reading, failure = _read(path)
+        if failure is not None:
+            failures.append(failure)
+            complete = False
+        if reading is None:
+            continue
+        reports = tuple(
+            _with_source(explain_report(report, is_own))
+            if options.with_source
+            else explain_report(report, is_own)
+            for report in reading.reports
+        )
+        logs.append(
+            ExplainedLog(
+                path=path,
+                size_bytes=reading.size_bytes,
+                lines=reading.lines,
+                truncated=reading.truncated,
+                reports=reports,
+            )
+        )
+        if not reports and failure is None:
+            failures.append(_nothing(path, reading))
+    everything = [report for log in logs for report in log.reports]
+    return SanitizerAnswer(
+        logs=tuple(logs),
+        groups=_groups(everything),
+        failures=tuple(failures),
+        complete=complete,
+    )
+
+
+def _read(path: str) -> tuple[LogReading | None, Failure | None]:
+    errors: list[EvidenceError] = []
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            yield from read_log(path)
+        except EvidenceError as error:
+            errors.append(error)
+
+    reading = parse_sanitizer_log(pieces())
+    if not errors:
+        return reading, None
+    failure = Failure(path=path, error=errors[0].message, remedy=errors[0].remedy)
+    return (reading if reading.size_bytes else None), failure
+
+
+def _nothing(path: str, reading: LogReading) -> Failure:
+    name = "standard input" if path == STANDARD_INPUT else path
+    if reading.size_bytes == 0:
+        error = "is empty: no sanitizer report"
+    else:
+        error = f"holds no sanitizer report in {reading.lines:,} lines"
+        if reading.seen_instead:
+            error += "; mentioned only: " + " · ".join(reading.seen_instead)
+    return Failure(
+        path=path,
+        error=error,
+        remedy=f"was standard error kept? program 2>&1 | tee log; {name} may also be another log",
+    )
+
+
+def _groups(reports: Iterable[ExplainedReport]) -> tuple[SanitizerGroup, ...]:
+    """Equal reports counted; own code first, highest danger first, then the most frequent."""
+    counts: dict[str, int] = {}
+    rank: dict[str, tuple[bool, int]] = {}
+    for report in reports:
+        signature = report.signature
+        counts[signature] = counts.get(signature, 0) + report.printed.occurrences
+        rank.setdefault(signature, (report.culprit is None, _ORDER[report.severity]))
+    ordered = sorted(counts, key=lambda name: (*rank[name], -counts[name]))
+    return tuple(SanitizerGroup(signature=name, count=counts[name]) for name in ordered)
+
+
+def _own(paths: tuple[str, ...]) -> IsOwn:
+    """The rule for own frames: what was said, else what lies under the current repository."""
+    root = repository_root()
+    cleaned = tuple(path.rstrip("/").replace("\\", "/") for path in paths if path.strip("/"))
+
+    @lru_cache(maxsize=8192)
+    def is_own(frame: PrintedFrame) -> bool:
+        if cleaned:
+            return own_by_default(frame) and any(
+                _lies_in(frame.file, part) or _lies_in(frame.module, part) for part in cleaned
+            )
+        if root is None:
+            return own_by_default(frame)
+        return own_by_default(frame) and frame.file is not None and _here(frame.file, root)
+
+    return is_own
+
+
+def _lies_in(path: str | None, part: str) -> bool:
+    if path is None:
+        return False
+    path = path.replace("\\", "/")
+    part = part.removeprefix("./")
+    return (
+        path == part
+        or path.startswith(part + "/")
+        or f"/{part}/" in f"/{path}"
+        or path.endswith("/" + part)
+    )
+
+
+def _here(file: str, root: str) -> bool:
+    if os.path.isabs(file):  # noqa: PTH117 - paths inside evidence are str
+        return file.startswith(root + "/")
+    return is_regular_file(f"{root}/{file}")
+
+
+def _with_source(report: ExplainedReport) -> ExplainedReport:
+    """The source at the first own frame of each stack, where this machine has the file."""
+    first: dict[int, int] = {}
+    for stack, index in report.own:
+        first.setdefault(stack, index)
+    excerpts: list[SourceExcerpt | None] = []
+    for at, event in enumerate(report.printed.chain):
+        excerpts.append(_excerpt(event.frames[first[at]]) if at in first else None)
+    return replace(report, excerpts=tuple(excerpts)) if any(excerpts) else report
+
+
+def _excerpt(frame: PrintedFrame) -> SourceExcerpt | None:
+    if frame.file is None or frame.line is None:
+        return None
+    lines = _source(frame.file, frame.line)
+    if not lines:
+        return None
+    return SourceExcerpt(
+        file=frame.file,
+        first_line=max(1, frame.line - _AROUND),
+        lines=lines,
+        marked_line=frame.line,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _source(file: str, line: int) -> tuple[str, ...]:
+    return read_source(file, max(1, line - _AROUND), line + _AROUND)
