@@ -56,7 +56,9 @@ def read_log(path: str) -> Iterator[bytes]:
     try:
         with ExitStack() as opened:
             stream = _open(path, opened)
-            while piece := stream.read(_PIECE):
+            # One read at a time: of a damaged archive, what came before the damage is kept.
+            read = getattr(stream, "read1", stream.read)
+            while piece := read(_PIECE):
                 yield piece
     except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -68,8 +70,9 @@ def read_log(path: str) -> Iterator[bytes]:
 def _open(path: str, opened: ExitStack) -> IO[bytes]:
     if path == STANDARD_INPUT:
         # Unbuffered: what a pipe holds is read at once, however little it is.
-        return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
-    stream = opened.enter_context(Path(path).open("rb"))
+        descriptor = os.dup(sys.stdin.fileno())
+        return opened.enter_context(os.fdopen(descriptor, "rb", buffering=0))
+    stream = opened.enter_context(Path(path).open("rb"))  # noqa: SIM115 - entered right here
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         return stream  # a pipe: <(kubectl logs …)
     head = stream.peek(6)[:6]
