@@ -10,6 +10,7 @@ from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import ExplainedLog, SanitizerAnswer, SanitizerGroup
 from vllm_forensics.render.clean import clean
 from vllm_forensics.render.sanitizer import render_sanitizer
+from vllm_forensics.render.sanitizer_clean import clean_answer
 from vllm_forensics.render.terminal import Detail, TerminalStyle
 
 SNAPSHOTS = Path(__file__).parents[1] / "data" / "sanitizer" / "screens"
@@ -58,3 +59,13 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
             text = render_sanitizer(answer, style)
 
             assert max(map(len, text.splitlines()), default=0) <= width, name
+
+
+@pytest.mark.parametrize("include_secrets", [True, False])
+def test_cleaning_piece_by_piece_is_cleaning(include_secrets: bool) -> None:
+    for name in (*SHOWN, "noisy_nul_bytes", "asan_gcc_odr"):
+        answer = answer_of(name)
+
+        cleaned = clean_answer(answer, include_secrets=include_secrets)
+
+        assert cleaned == clean(answer, include_secrets=include_secrets)

@@ -9,7 +9,7 @@ import click
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
 from vllm_forensics.model.sanitizer import SanitizerAnswer
-from vllm_forensics.render.clean import clean
+from vllm_forensics.render.sanitizer_clean import clean_answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ def command(logs: tuple[str, ...], **options: object) -> None:
     require_writable(chosen.output)
     is_text = chosen.output_format == "text"
     answer = investigate_logs(logs, AsanOptions(own=chosen.own, with_source=is_text))
-    shown = clean(answer, include_secrets=chosen.include_secrets)
+    shown = clean_answer(answer, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(answer))
 

@@ -158,7 +158,9 @@ def _split_name(text: str) -> tuple[str | None, str | None]:
     """
     text = text.strip()
     absolute = _ABSOLUTE.search(text)
-    if absolute is not None and _balanced(text[: absolute.start()]):
+    if absolute is not None and (
+        _balanced(text[: absolute.start()]) or text[absolute.end() : absolute.end() + 2][1:] == ":"
+    ):
         return text[: absolute.start()].strip() or None, text[absolute.end() :].strip()
     head, blank, tail = text.rpartition(" ")
     if not blank:

@@ -7,10 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer import asan, hwasan, libfuzzer, lsan, msan, tsan, ubsan
+from vllm_forensics.evidence.sanitizer import (
+    asan,
+    gwp_asan,
+    hwasan,
+    libfuzzer,
+    lsan,
+    msan,
+    scudo,
+    tsan,
+    ubsan,
+)
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
 
-NEEDLES: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer")
+NEEDLES: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR")
+WORDS: Final = tuple(needle.decode() for needle in NEEDLES)
 """A line without any of these begins no report."""
 
 _MAX_HEADER: Final = 2_000
@@ -54,12 +65,23 @@ def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
     """A new report where the line begins one, and the text that stands before its header."""
     text = text[:_MAX_HEADER]
     if "runtime error:" in text:
-        match = ubsan.HEADER.search(text)
-        if match is not None:
-            report = ReportBuilder(ubsan.RUNTIME, None, number, text.strip())
-            ubsan.read_header(report, match)
-            before = match["place"].removesuffix(report.location or "")
-            return report, text[: match.start("place")] + before
+        found = ubsan.open_report(text, number)
+        if found is not None:
+            return found
+    if gwp_asan.HEADER in text:
+        report = ReportBuilder(gwp_asan.RUNTIME, None, number, text.strip())
+        report.provisional = True
+        return report, text.partition(gwp_asan.HEADER)[0]
+    if "Scudo ERROR" in text:
+        return _scudo(text, number)
+    match = _header(text)
+    if match is None:
+        return None
+    return _opened(_TOOLS[match["tool"]], match, number), text[: match.start()]
+
+
+def _header(text: str) -> re.Match[str] | None:
+    """The header in the line, where a runtime that we know printed it as a report's."""
     match = _HEADER.search(text)
     if match is None:
         match = _BARE.search(text)
@@ -67,12 +89,21 @@ def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
         match["level"] == "ERROR" and _NO_COLON.match(match["message"])
     ):
         return None
-    if match is None or match["tool"] not in _TOOLS:
+    tool = _TOOLS.get(match["tool"]) if match is not None else None
+    if match is None or tool is None:
         return None
-    tool = _TOOLS[match["tool"]]
     if match.groupdict().get("level") == "WARNING" and not tool.warns:
         return None
-    return _opened(tool, match, number), text[: match.start()]
+    return match
+
+
+def _scudo(text: str, number: int) -> tuple[ReportBuilder, str] | None:
+    match = scudo.HEADER.search(text)
+    if match is None:
+        return None
+    report = ReportBuilder(scudo.RUNTIME, scudo.kind_of(match["kind"]), number, text.strip())
+    report.message, report.address = match["message"].rstrip("'"), match["address"]
+    return report, ""
 
 
 def _opened(tool: _Tool, match: re.Match[str], number: int) -> ReportBuilder:

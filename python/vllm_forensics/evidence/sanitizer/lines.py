@@ -10,7 +10,7 @@ import json
 import re
 from typing import Final, NamedTuple
 
-MAX_LINE: Final = 16_384
+MAX_LINE: Final = 1 << 18
 """Longer lines are cut: no runtime prints one, and reading must stay linear."""
 
 
@@ -77,6 +77,9 @@ _PLAIN: Final = ("    #", "  0x", "=>0x", "==", "0x", "SUMMARY: ", "READ of", "W
 _JSON_KEYS: Final = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
 _JSON_STREAMS: Final = ("pod", "pod_name", "container", "container_name", "_PID", "pid")
 _WRITTEN_NEWLINE: Final = re.compile(r"\\n(?=\s{0,8}#\d|==|=>|SUMMARY|READ|WRITE|\s{0,4}0x|freed)")
+_ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
+_MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
+_DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _MAX_PREFIXES: Final = 8
 
 
@@ -96,7 +99,7 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
     if "#012" in text:  # rsyslog writes a newline so
         text = text.replace("#012", "\n")
     elif "\\n" in text and _WRITTEN_NEWLINE.search(text):
-        text = text.replace("\\n", "\n")
+        text = _ESCAPED_NEWLINE.sub("\n", text)
     if "\n" not in text:
         return [LogicalLine(stream, text)]
     lines = text.split("\n")
@@ -129,6 +132,8 @@ def _uncolored(text: str) -> str:
         text = _ANSI.sub("", text)
     if "[0m" in text or "[1m" in text:
         text = _ANSI_WITHOUT_ESCAPE.sub("", text)
+    if "\\_" in text or "\\*" in text:  # a bug tracker's export: third\_party, char\*
+        text = text.replace("\\*", "*") if _DRIVE.search(text) else _MARKDOWN.sub(r"\1", text)
     return text
 
 

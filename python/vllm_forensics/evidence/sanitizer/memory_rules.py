@@ -150,6 +150,7 @@ SIGNAL_RULES: Final = (
     Fact(rf"{_PID}The signal is caused by an? (?P<type>\w+) memory access", _signal_access),
     Fact(rf"{_PID}(?:Hint|HINT): (?P<hint>.*)", _hint),
     Fact(rf"{_PID}Register values:"),
+    Fact(r"==\d+==(?:\*\*\* |WARNING: )"),
     Fact(r"[re]?[a-ds][a-z0-9]{1,2} = 0x"),
     Fact(r"\w+Sanitizer can not provide additional info"),
     Fact(r"\(longjmp and C\+\+ exceptions"),

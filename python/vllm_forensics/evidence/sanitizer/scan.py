@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
-from vllm_forensics.evidence.sanitizer.headers import NEEDLES, open_report
+from vllm_forensics.evidence.sanitizer.headers import NEEDLES, WORDS, open_report
 from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
 from vllm_forensics.model.sanitizer import LogReading, PrintedReport
 
@@ -117,7 +117,7 @@ class _Scanner:
 
     def _take(self, line: LogicalLine) -> None:
         text = line.text
-        if "Sanitizer" in text or "runtime error:" in text or "libFuzzer" in text:
+        if any(word in text for word in WORDS):
             found = open_report(text, self._line)
             if found is not None:
                 self._begin(line.stream, *found)
@@ -126,10 +126,14 @@ class _Scanner:
         else:
             mentioned = False
         stream = self._open.get(line.stream)
-        used = stream.feed(text, self._line) if stream is not None else False
-        if mentioned and not used and len(self._seen) < _SEEN_MAX:
+        used = stream is not None and stream.feed(text, self._line)
+        if used:
+            if stream is not None and stream.done:
+                self._expire()
+            return
+        if mentioned:
             self._see(self._line, text)
-        if (self._open and (self._line & 15) == 0) or (stream is not None and stream.exhausted):
+        if self._open and ((self._line & 15) == 0 or (stream is not None and stream.exhausted)):
             self._expire()
 
     def _see(self, number: int, text: str) -> None:
@@ -230,6 +234,11 @@ class _Stream:
     def last_line(self) -> int:
         """The last line that a report used."""
         return max(report.last_line for report, _ in self._open)
+
+    @property
+    def done(self) -> bool:
+        """Has the last report said that it ends?"""
+        return self._open[0][0].done
 
     @property
     def exhausted(self) -> bool:

@@ -39,11 +39,10 @@ CHECKS: Final = (
      r"|_Nonnull binding to|memcpy|atomic).*\bnull pointer", "null"),
 )  # fmt: skip
 _CHECKS: Final = tuple((re.compile(pattern), check) for pattern, check in CHECKS)
-HEADER: Final = re.compile(
-    r"(?:==(?P<pid>\d+)==)?\s*(?P<place>(?P<file>[^\t]*?):(?P<line>\d+)(?::(?P<column>\d+))?"
-    r"|<unknown>|\([^()]{1,400}\+0x[0-9a-f]+\)|\?\?)"
-    r":\s+runtime error: (?P<message>.+)"
-)
+_MARK: Final = re.compile(r":\s{0,4}runtime error: ")
+_LINE: Final = re.compile(r":(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?$")
+_NO_LINE: Final = re.compile(r"(?:<unknown>|\?\?|\([^()]{1,400}\+0x[0-9a-f]+\))$")
+_PID: Final = re.compile(r"==(\d{1,18})==")
 _ADDRESS: Final = re.compile(rf"(?:address|for pointer|base) ({HEX})")
 _READ: Final = re.compile(r"load of (?:null|misaligned|address)|load of value")
 _WRITE: Final = re.compile(r"store to (?:null|misaligned|address)")
@@ -54,14 +53,28 @@ def check_of(message: str) -> str | None:
     return next((check for pattern, check in _CHECKS if pattern.match(message)), None)
 
 
-def read_header(report: ReportBuilder, match: re.Match[str]) -> None:
-    """Check, place, access and address out of the one line that is the report."""
-    message = match["message"].strip()
+def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
+    """A report where the line is one, and the text that stands before its place."""
+    mark = _MARK.search(text)
+    if mark is None:
+        return None
+    before = text[: mark.start()]
+    has_line = _LINE.search(before) is not None
+    if not has_line and _NO_LINE.search(before) is None:
+        return None
+    report = ReportBuilder(RUNTIME, None, number, text.strip())
+    message = text[mark.end() :].strip()
     report.message = message
     report.kind = check_of(message)
-    report.provisional = report.kind is None or not match["line"]
-    report.pid = int(match["pid"]) if match["pid"] else None
-    report.location = _place(match["place"])
+    report.provisional = report.kind is None or not has_line
+    pid = _PID.search(before)
+    report.pid = int(pid[1]) if pid is not None else None
+    report.location = _place(before[pid.end() :] if pid is not None else before)
+    _read_access(report, message)
+    return report, before.removesuffix(report.location)
+
+
+def _read_access(report: ReportBuilder, message: str) -> None:
     address = _ADDRESS.search(message)
     if address is not None and report.kind in {"alignment", "vptr", "object-size"}:
         report.address = address[1]
