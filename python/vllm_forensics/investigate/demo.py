@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from vllm_forensics.capture.crash import CrashRun, run_for_core
 from vllm_forensics.capture.host import cores_in_working_directory
-from vllm_forensics.capture.process import Limits, run_program
+from vllm_forensics.capture.process import Limits, plain_environment, run_program
+from vllm_forensics.diagnosis.conclusion import conclude
 from vllm_forensics.errors import UsageError
+from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
 from vllm_forensics.investigate.triage import TriageOptions, triage_one
 from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.report import Crash
+from vllm_forensics.model.sanitizer import SanitizerAnswer
+
+_SPECIMEN: Final = "csrc/"
+_SANITIZER_OPTIONS: Final = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0",
+    "TSAN_OPTIONS": "halt_on_error=1",
+}
 
 
 def list_demos(program: Path) -> list[str]:
@@ -56,6 +67,36 @@ def run_demos(
             arguments = [str(program), f"--gtest_filter={name}"]
             run = run_for_core(arguments, folder / name, kernel_writes=kernel_writes)
             yield _outcome(name, run, options)
+
+
+def add_sanitized(
+    outcome: DemoOutcome, programs: Callable[[str], Path], folder: Path
+) -> DemoOutcome:
+    """Run the same demo under AddressSanitizer; under ThreadSanitizer where that saw nothing.
+
+    `programs` gives the demo program of a preset, building it if need be. The report stays in the
+    demo's folder.
+    """
+    answer: SanitizerAnswer | None = None
+    presets = ("asan", "tsan") if outcome.crash is None else ("asan",)
+    for preset in presets:
+        answer = _sanitize(outcome.name, programs(preset), folder / outcome.name / f"{preset}.log")
+        if answer is not None:
+            break
+    report = answer.logs[0].reports[0] if answer else None
+    return replace(outcome, sanitized=answer, conclusion=conclude(outcome.crash, report))
+
+
+def _sanitize(name: str, program: Path, log: Path) -> SanitizerAnswer | None:
+    """The report of one sanitizer run, or None where it had nothing to say."""
+    run = run_program(
+        [str(program), f"--gtest_filter={name}"],
+        limits=Limits(timeout_s=60.0),
+        environment=plain_environment(_SANITIZER_OPTIONS),
+    )
+    log.write_bytes(run.stderr)
+    answer = investigate_logs([str(log)], AsanOptions(own=(_SPECIMEN,)))
+    return answer if any(found.reports for found in answer.logs) else None
 
 
 def _outcome(name: str, run: CrashRun, options: TriageOptions) -> DemoOutcome:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash, Failure
+from vllm_forensics.model.sanitizer import SanitizerAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +18,10 @@ class DemoOutcome:
     output: str
     crash: Crash | None
     failure: Failure | None = None
+    sanitized: SanitizerAnswer | None = None
+    """What the same demo's sanitizer build reported; None where it was not run."""
+    conclusion: str | None = None
+    """The one sentence that both halves lead to."""
 
     @property
     def is_explained(self) -> bool:

@@ -24,10 +24,7 @@ def render_silent(outcome: DemoOutcome, style: TerminalStyle) -> str:
     if outcome.status < 0:
         text = f"It died of {signal_name(-outcome.status)} and left no core."
     elif outcome.status == 0:
-        text = (
-            "It ran to its end, exit status 0: the fault is there, and nothing noticed it. "
-            "Only a sanitizer build shows it."
-        )
+        text = "It ran to its end, exit status 0: the fault is there, and nothing noticed it."
     else:
         text = f"No signal, exit status {outcome.status}: the program itself noticed wrong values."
     table = Table.grid()
@@ -35,11 +32,16 @@ def render_silent(outcome: DemoOutcome, style: TerminalStyle) -> str:
     table.add_row(Text(text))
     said = [line for line in outcome.output.splitlines() if line.strip() and line[0] != "["]
     lines = [Text(f"  {line}", style="quiet") for line in said[-_LAST_LINES:]]
-    step = Text("Next    ", style="head").append(
-        "forensics build --tsan" if "DataRace" in outcome.name else "forensics build --asan",
-        style="none",
-    )
-    return render_parts([table, *lines, step], style)
+    return render_parts([table, *lines], style)
+
+
+def render_conclusion(outcome: DemoOutcome, style: TerminalStyle) -> str:
+    """What the core and the sanitizer say together."""
+    table = Table.grid()
+    table.add_column(width=8)
+    table.add_column(overflow="fold", max_width=102)
+    table.add_row(Text("So", style="head"), Text(outcome.conclusion or ""))
+    return render_parts([Text(), table], style)
 
 
 def render_ending(

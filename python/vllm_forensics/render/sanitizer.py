@@ -122,6 +122,8 @@ def _report(
         return
     yield Text()
     yield from _timeline(report, style)
+    if style.detail is Detail.BRIEF:
+        return
     yield Text()
     yield _wrapped(Text(report.explanation))
     yield _labelled("Why", [Text(f"{report.severity.value}: {reason}") for reason in report.why])

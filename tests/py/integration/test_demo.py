@@ -88,10 +88,23 @@ def test_every_demo_is_explained(playground: Path) -> None:
     names = listed.stdout.split()
     assert answer.status == 0
     assert list(endings(answer)) == names
-    assert "✖" not in answer.stdout
+    assert re.findall(r"^✖", answer.stdout, re.MULTILINE) == []
     assert f"{len(names)} of {len(names)} explained" in answer.stdout
     assert {name: endings(answer).get(name) for name in ENDINGS} == ENDINGS
     assert [path.name for path in playground.iterdir() if "core" in path.name] == []
+
+
+def test_core_and_sanitizer_lead_to_one_conclusion(playground: Path) -> None:
+    late = demo(playground, "HeapOverflow").stdout
+    silent = demo(playground, "StalePointer").stdout
+    plain = demo(playground, "StalePointer", "--plain").stdout
+
+    assert "The core shows only where it was noticed" in late
+    assert "heap-buffer-overflow" in late
+    for role in ("allocate ●", "free     ●", "use      ✖"):
+        assert role in silent
+    assert "Nothing died without the sanitizer, which shows a heap-use-after-free" in silent
+    assert "use      ✖" not in plain
 
 
 def test_one_demo_is_explained_in_full(playground: Path) -> None:
@@ -181,7 +194,7 @@ def test_where_the_pattern_cannot_be_changed_gdb_writes_the_core(
     playground: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     demo(playground, "--list")
-    program = next(playground.glob(".forensics/*/minimal_demo"))
+    program = playground / ".forensics/debug/minimal_demo"
     # A file of /proc that nobody can write to; it does not read like a name in the own folder.
     monkeypatch.setattr(host, "CORE_PATTERN", Path("/proc/self/mountinfo"))
     wanted = [name for name in list_demos(program) if name.startswith(("Null", "IdShift"))]
