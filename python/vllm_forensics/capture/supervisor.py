@@ -43,6 +43,10 @@ class SupervisedResult:
 
     status: int
     events: str
+    started_s: float = 0.0
+    """When it began, on the wall clock."""
+    started_monotonic_s: float = 0.0
+    """The same on the monotonic clock, which the kernel's log goes by."""
 
     @property
     def died_of_nothing(self) -> bool:
@@ -132,8 +136,14 @@ def run_supervised(
             SupervisedTree(folder, partial(child.send_signal, signal.SIGUSR2))
         )
 
+    wall, monotonic = time.time(), time.monotonic()
     status = run_attached(arguments, with_tree(on_tick), with_tree(on_ask))
-    return SupervisedResult(status=status, events=_read_events(folder))
+    return SupervisedResult(
+        status=status,
+        events=_read_events(folder),
+        started_s=wall,
+        started_monotonic_s=monotonic,
+    )
 
 
 def _read_events(folder: Path) -> str:

@@ -24,6 +24,11 @@ def explain_endings(run: SupervisedRun, explained_pids: frozenset[int]) -> tuple
 def _sentence(process: ProcessRecord, run: SupervisedRun) -> str:
     number = -(process.exit or 0)
     who = f"process {process.pid}" + (f" ({process.command})" if process.command else "")
+    if process.pid in run.kernel_kills:
+        return (
+            f"{who} was killed with SIGKILL: the kernel's log names it among those that it killed "
+            "for want of memory. No core is made of that; Kubernetes shows it as OOMKilled, 137."
+        )
     if number == _KILL and run.oom_kills:
         return (
             f"{who} was killed with SIGKILL, and the cgroup's count of out-of-memory kills grew by "

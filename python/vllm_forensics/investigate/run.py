@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.capture.kernel_log import out_of_memory_kills
 from vllm_forensics.capture.strace import StracedResult, find_kernel_cores
+from vllm_forensics.capture.supervisor import SupervisedResult
 from vllm_forensics.diagnosis.endings import explain_endings
 from vllm_forensics.diagnosis.syscalls import explain_syscalls
 from vllm_forensics.diagnosis.traced_processes import lineage_of
@@ -24,14 +27,24 @@ _NOTHING: Final = Report(crashes=(), groups=(), failures=())
 
 
 def explain_run(
-    command: Sequence[str], status: int, events: str, options: TriageOptions
+    command: Sequence[str],
+    result: SupervisedResult,
+    options: TriageOptions,
+    *,
+    prefer_kernel_cores: bool = False,
 ) -> RunReport:
     """Every process that a fault ended, from its own core; the others from the supervisor's words.
 
-    `status` and `events` are what `capture.supervisor.run_supervised` gave back.
+    `prefer_kernel_cores`: where the kernel wrote a core of the same process meanwhile, it is used
+    instead of the supervisor's.
     """
-    seen = parse_supervisor_log(events)
-    report = triage(list(seen.cores), options) if seen.cores else _NOTHING
+    kills = out_of_memory_kills(result.started_monotonic_s) or frozenset()
+    seen = replace(parse_supervisor_log(result.events), kernel_kills=kills)
+    cores = [
+        _kernel_core(core, result.started_s) or core if prefer_kernel_cores else core
+        for core in seen.cores
+    ]
+    report = triage(cores, options) if cores else _NOTHING
     explained = frozenset(crash.pid for crash in report.crashes)
     errors = tuple(
         Failure(path=command[0], error=error, remedy="forensics doctor tells what is allowed here")
@@ -39,12 +52,19 @@ def explain_run(
     )
     return RunReport(
         command=shlex.join(command),
-        status=status,
+        status=result.status,
         processes=seen.processes,
         crashes=report.crashes,
         failures=(*report.failures, *errors),
         endings=explain_endings(seen, explained),
     )
+
+
+def _kernel_core(minicore: str, since_s: float) -> str | None:
+    """The kernel's core of the process that a minicore is of: core.NAME.PID.SECONDS."""
+    pid = minicore.rsplit(".", 2)[-2]
+    found = find_kernel_cores([int(pid)], since_s) if pid.isdigit() else []
+    return found[0] if found else None
 
 
 def explain_straced_run(

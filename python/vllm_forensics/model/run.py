@@ -45,6 +45,8 @@ class SupervisedRun:
     """How many processes of the cgroup the kernel killed for want of memory meanwhile; None where
     no count could be read."""
     errors: tuple[str, ...]
+    kernel_kills: frozenset[int] = frozenset()
+    """Processes that the kernel's own log names as killed for want of memory."""
     snapshots: tuple[tuple[int, str], ...] = ()
     """Cores of living processes, each with its pid: somebody asked, or the tree stalled."""
 

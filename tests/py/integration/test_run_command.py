@@ -13,6 +13,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.py.integration.tool import COMMAND, REPOSITORY, Answer, forensics
 
+from vllm_forensics.capture.supervisor import SupervisedResult
 from vllm_forensics.investigate.run import explain_run
 from vllm_forensics.investigate.triage import TriageOptions
 
@@ -169,7 +170,9 @@ def test_a_kill_by_the_kernel_for_want_of_memory_is_told() -> None:
         )
     )
 
-    report = explain_run(("python", "serve.py"), 137, events, TriageOptions())
+    report = explain_run(
+        ("python", "serve.py"), SupervisedResult(status=137, events=events), TriageOptions()
+    )
 
     [sentence] = report.endings
     assert "the kernel killed it for want of memory" in sentence

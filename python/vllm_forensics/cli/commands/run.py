@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 )
 @click.option("--probe", help="A command that fails when the program hangs; with --stall.")
 @click.option("--strace", is_flag=True, help="Trace system calls; no minicore then.")
-@click.option("--full", is_flag=True, help="Keep all that the kernel's core would hold.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Keep all that the kernel's core would hold; prefer the kernel's where it wrote one.",
+)
 @click.option(
     "--format",
     "output_format",
@@ -104,7 +108,7 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     if result.died_of_nothing and unasked:
         remove_evidence(where)
     else:
-        report = _explain(shown, result)
+        report = _explain(shown, result, full=full)
         _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
     raise click.exceptions.Exit(result.status)
 
@@ -169,12 +173,12 @@ def _says_anything(report: RunReport) -> bool:
     return bool(report.crashes or report.endings or report.syscalls or report.failures)
 
 
-def _explain(program: tuple[str, ...], result: SupervisedResult) -> RunReport:
+def _explain(program: tuple[str, ...], result: SupervisedResult, *, full: bool) -> RunReport:
     # The program starts before the explaining half is loaded: that takes longer than the start.
     from vllm_forensics.investigate.run import explain_run
     from vllm_forensics.investigate.triage import TriageOptions
 
-    return explain_run(program, result.status, result.events, TriageOptions())
+    return explain_run(program, result, TriageOptions(), prefer_kernel_cores=full)
 
 
 def _tell(report: RunReport, output_format: str, output: str | None, no_color: bool) -> None:  # noqa: FBT001
