@@ -47,9 +47,9 @@ class _Cleaner:
         def frame(printed: PrintedFrame) -> PrintedFrame:
             return replace(
                 printed,
-                function=line(printed.function) if printed.function else printed.function,
-                file=line(printed.file) if printed.file else printed.file,
-                module=line(printed.module) if printed.module else printed.module,
+                function=self.text(printed.function),
+                file=self.text(printed.file),
+                module=self.text(printed.module),
             )
 
         self.line = line
@@ -58,30 +58,51 @@ class _Cleaner:
 
     def explained(self, report: ExplainedReport) -> ExplainedReport:
         """Everything of one report."""
-        rest = replace(report, printed=_EMPTY)
+        culprit = report.culprit
         return replace(
-            clean(rest, include_secrets=self._include_secrets),
+            report,
             printed=self._printed(report.printed),
+            culprit=replace(
+                culprit, function=self.text(culprit.function), file=self.text(culprit.file)
+            )
+            if culprit is not None
+            else None,
+            why=tuple(map(self.line, report.why)),
+            signature=self.line(report.signature),
+            explanation=self.line(report.explanation),
+            next_steps=tuple(map(self.line, report.next_steps)),
+            excerpts=clean(report.excerpts, include_secrets=self._include_secrets),
         )
 
+    def text(self, text: str | None) -> str | None:
+        """A string that may be missing."""
+        return self.line(text) if text else text
+
     def _printed(self, printed: PrintedReport) -> PrintedReport:
-        rest = replace(printed, chain=(), raw="", summary=None, message=None)
+        region = printed.region
         return replace(
-            clean(rest, include_secrets=self._include_secrets),
+            printed,
+            kind=self.line(printed.kind),
+            thread=self.text(printed.thread),
+            message=self.text(printed.message),
+            location=self.text(printed.location),
             chain=tuple(self._event(event) for event in printed.chain),
+            region=replace(region, name=self.text(region.name), place=self.text(region.place))
+            if region is not None
+            else None,
+            shadow=self.text(printed.shadow),
+            locks=tuple(map(self.line, printed.locks)),
+            hints=tuple(map(self.line, printed.hints)),
+            summary=self.text(printed.summary),
             # Line by line: no secret of a report goes over a line's end.
             raw="\n".join(map(self.line, printed.raw.split("\n"))),
-            summary=self.line(printed.summary) if printed.summary else printed.summary,
-            message=self.line(printed.message) if printed.message else printed.message,
         )
 
     def _event(self, event: StackEvent) -> StackEvent:
         return replace(
             event,
-            thread=self.line(event.thread) if event.thread else event.thread,
-            what=self.line(event.what) if event.what else event.what,
+            thread=self.text(event.thread),
+            created_by=self.text(event.created_by),
+            what=self.text(event.what),
             frames=tuple(map(self.frame, event.frames)),
         )
-
-
-_EMPTY: Final = PrintedReport(sanitizer="", kind="")

@@ -21,7 +21,6 @@ from vllm_forensics.evidence.sanitizer import (
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
 
 NEEDLES: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR")
-WORDS: Final = tuple(needle.decode() for needle in NEEDLES)
 """A line without any of these begins no report."""
 
 _MAX_HEADER: Final = 2_000
@@ -49,11 +48,12 @@ _TOOLS: Final = {
     "libFuzzer": _Tool(runtime=libfuzzer.RUNTIME, kind_of=libfuzzer.kind_of),
 }
 _HEADER: Final = re.compile(
-    r"(?:==(?P<pid>\d+)== ?)?(?P<level>ERROR|WARNING): (?P<tool>\w+)(?P<colon>:)? (?P<message>.+)"
+    r"(?:==(?P<pid>\d+)== ?)?(?P<level>ERROR|WARNING): (?P<tool>\w{1,40})(?P<colon>:)? "
+    r"(?P<message>.+)"
 )
 # ==1==AddressSanitizer: hard rss limit exhausted; AddressSanitizer: CHECK failed: …
 _BARE: Final = re.compile(
-    r"(?:==(?P<pid>\d+)== ?)?(?P<tool>\w+Sanitizer)(?P<colon>:)? "
+    r"(?:==(?P<pid>\d+)== ?)?(?P<tool>\w{1,24}Sanitizer)(?P<colon>:)? "
     r"(?P<message>(?:hard|soft) rss limit exhausted.*|CHECK failed:? .*)"
 )
 _NO_COLON: Final = re.compile(r"failed to (?:allocate|reserve|map) |CHECK failed")

@@ -13,6 +13,9 @@ from typing import Final, NamedTuple
 MAX_LINE: Final = 1 << 18
 """Longer lines are cut: no runtime prints one, and reading must stay linear."""
 
+MAX_TEXT: Final = 8_192
+"""Of a line as the program wrote it, so much is read: names made of templates are long."""
+
 
 class LogicalLine(NamedTuple):
     """A line as the program wrote it."""
@@ -87,7 +90,7 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
     """One physical line, without its newline, as the program's own lines."""
     text = raw[:MAX_LINE].decode("utf-8", "replace")
     if text.startswith(_PLAIN) and "\x1b" not in text and "#0" not in text[6:]:
-        return [LogicalLine("", text.rstrip("\r\0"))]
+        return [LogicalLine("", text[:MAX_TEXT].rstrip("\r\0"))]
     text = _uncolored(text.replace("\0", "")).rstrip("\r")
     stream, text = strip_prefixes(text)
     if text.startswith("{") and text.rstrip().endswith("}"):
@@ -101,11 +104,11 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
     elif "\\n" in text and _WRITTEN_NEWLINE.search(text):
         text = _ESCAPED_NEWLINE.sub("\n", text)
     if "\n" not in text:
-        return [LogicalLine(stream, text)]
+        return [LogicalLine(stream, text[:MAX_TEXT])]
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    return [LogicalLine(stream, line.rstrip("\r")) for line in lines]
+    return [LogicalLine(stream, line.rstrip("\r")[:MAX_TEXT]) for line in lines]
 
 
 def strip_prefixes(text: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
-from vllm_forensics.evidence.sanitizer.headers import NEEDLES, WORDS, open_report
+from vllm_forensics.evidence.sanitizer.headers import NEEDLES, open_report
 from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
 from vllm_forensics.model.sanitizer import LogReading, PrintedReport
 
@@ -24,7 +24,7 @@ _FAR: Final = 400
 _SEEN_MAX: Final = 5
 _NUMBER: Final = re.compile(r"\d+")
 _CLOCK: Final = re.compile(r"\d+(?:[:.,/-]\d+)+")
-_MENTION: Final = re.compile(r"\w*Sanitizer|libFuzzer|runtime error:")
+_MENTION: Final = re.compile(r"\b\w{0,24}Sanitizer|libFuzzer|runtime error:|GWP-ASan|Scudo")
 _MAX_LEARNED: Final = 200
 
 
@@ -117,7 +117,13 @@ class _Scanner:
 
     def _take(self, line: LogicalLine) -> None:
         text = line.text
-        if any(word in text for word in WORDS):
+        if (
+            "Sanitizer" in text
+            or "runtime error:" in text
+            or "libFuzzer" in text
+            or "GWP-ASan" in text
+            or "Scudo" in text
+        ):
             found = open_report(text, self._line)
             if found is not None:
                 self._begin(line.stream, *found)

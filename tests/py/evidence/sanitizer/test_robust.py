@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -76,6 +77,7 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
+HEADER = "==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x60 at pc 0x1\n"
 HOSTILE = {
     "headers": b"==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x10\n",
     "frames": b"    #0 0x10 in f a.c:1\n",
@@ -113,3 +115,49 @@ def test_a_line_without_end_is_read_in_bounded_memory() -> None:
 
     assert reading.size_bytes == 40 << 20
     assert reading.reports == ()
+
+
+UNITS = (
+    *(
+        "(",
+        "()",
+        "<",
+        ":1",
+        "  ",
+        "\t",
+        ") const ",
+        "[a] ",
+        "> ",
+        "12: ",
+        "\\n",
+        "\\_",
+        "{",
+        "#012",
+    ),
+    *("\x1b[", "[1m", "0x1", "+0x1)", "a.b", "operator<", "aA", "std::", "==1==", "::~a", "/", "é"),
+    *("Sanitizer: ", "runtime error: ", "Scudo ERROR: ", "by thread T1 ", "\\", " in "),
+)
+SHAPES = (
+    "{}\n",
+    "    #0 0x10 in {} a.c:1\n",
+    "    #0 {} (m+0x1)\n",
+    "{}: runtime error: x\n",
+    "a.c:1:2: runtime error: {}\n",
+    "SUMMARY: AddressSanitizer: {}\n",
+    "  Thread T1 {} created by main thread at:\n",
+)
+
+
+def test_long_lines_cost_no_more_than_their_length() -> None:
+    def cost(size: int) -> float:
+        start = time.process_time()
+        for unit, shape in itertools.product(UNITS, SHAPES):
+            line = shape.format(unit * (size // len(unit)))
+            parse_sanitizer_log([f"{HEADER}{line}".encode()])
+        return time.process_time() - start
+
+    cost(100)
+
+    small, large = cost(10_000), cost(80_000)
+
+    assert large < 8 * 3 * small + 1
