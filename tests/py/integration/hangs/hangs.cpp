@@ -35,14 +35,17 @@ void ready() {
 
 template <typename Lock>
 [[noreturn]] void lock_crosswise(Lock& one, Lock& two) {
-  const auto take = [](Lock& first, Lock& second) {
+  // One after the other: of two that close a circle of priority inheritance at the same moment, the
+  // kernel may refuse both, and nobody waits for anybody then.
+  const auto take = [](Lock& first, Lock& second, std::chrono::milliseconds delay) {
     first.lock();
     meet();
+    std::this_thread::sleep_for(delay);
     second.lock();
   };
-  std::thread other(take, std::ref(one), std::ref(two));
+  std::thread other(take, std::ref(one), std::ref(two), std::chrono::milliseconds{0});
   ready();
-  take(two, one);
+  take(two, one, std::chrono::milliseconds{100});
   other.join();
   std::exit(3);
 }
