@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.machine import CaptureProof, Checkup, Verdict
+from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _MARKS: Final = {
@@ -98,7 +99,7 @@ def render_checkup_json(checkup: Checkup) -> str:
         proof=_proof(checkup.proof),
         supervised=_proof(checkup.supervised),
     )
-    return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+    return json_text(wire)
 
 
 def schema() -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from vllm_forensics.model.hang import HangFinding, HangReport, LiveProcess, Node, Wait
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
+from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _FRAMES = 5
@@ -93,7 +94,7 @@ def render_hang_json(report: HangReport) -> str:
         snapshots=list(report.snapshots),
         gaps=list(report.gaps),
     )
-    return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+    return json_text(wire)
 
 
 def render_hang(report: HangReport, style: TerminalStyle) -> str:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.run import RunReport
+from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
 
@@ -80,7 +81,7 @@ def render_run_json(report: RunReport) -> str:
             for failure in report.failures
         ],
     )
-    return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+    return json_text(wire)
 
 
 def render_endings(report: RunReport, style: TerminalStyle) -> str:

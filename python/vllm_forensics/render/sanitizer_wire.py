@@ -13,6 +13,7 @@ from vllm_forensics.model.sanitizer import (
     SanitizerAnswer,
     StackEvent,
 )
+from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.wire import FailureWire
 
 
@@ -169,7 +170,7 @@ def render_sanitizer_json(answer: SanitizerAnswer) -> str:
             for failure in answer.failures
         ],
     )
-    return msgspec.json.format(msgspec.json.encode(wire), indent=2).decode() + "\n"
+    return json_text(wire)
 
 
 def schema() -> dict[str, Any]:

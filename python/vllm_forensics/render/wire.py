@@ -10,6 +10,7 @@ from vllm_forensics.model.finding import Origin
 from vllm_forensics.model.report import Crash, Failure, Group, ModuleReport, Report, ThreadReport
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, Variable
+from vllm_forensics.render.json_text import json_text
 
 Hex = str
 """A number as a hexadecimal string: `"0x0"` is a value, null means unknown."""
@@ -172,8 +173,7 @@ class CoreReportWire(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_json(report: Report) -> str:
     """The report as JSON, indented, ending in a newline. Strings must have been cleaned."""
-    encoded = msgspec.json.format(msgspec.json.encode(to_wire(report)), indent=2)
-    return encoded.decode() + "\n"
+    return json_text(to_wire(report))
 
 
 def schema() -> dict[str, Any]:
