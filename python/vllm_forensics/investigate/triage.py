@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -187,7 +188,7 @@ def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         modules=tuple(_module_report(module, store) for module in image.modules),
         explanation=diagnosis.explanation,
         proof=finding.proof,
-        next_steps=tuple(step.replace("CORE", path) for step in diagnosis.next_steps),
+        next_steps=tuple(step.replace("CORE", shlex.quote(path)) for step in diagnosis.next_steps),
         signature=diagnosis.signature,
         reraised_by=diagnosis.reraised_by,
         origin=diagnosis.origin,
