@@ -19,7 +19,6 @@ _COMPRESSED: Final = (
     (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
     (b"BZh", "bzip2", "bunzip2"),
 )
-_ELF_CORE: Final = (b"\x7fELF", 16, (b"\x04\x00", b"\x00\x04"))
 _PLACES: Final = (".", "/var/tmp/forensics", "/tmp", "/var/lib/systemd/coredump", "/var/crash")  # noqa: S108
 _MAX_ENTRIES: Final = 100_000
 _MAX_SOURCE: Final = 16 << 20

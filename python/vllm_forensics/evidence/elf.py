@@ -10,7 +10,6 @@ from typing import Final
 from vllm_forensics.errors import EvidenceError
 
 PT_LOAD: Final = 1
-PT_DYNAMIC: Final = 2
 PT_NOTE: Final = 4
 PT_GNU_EH_FRAME: Final = 0x6474E550
 ET_CORE: Final = 4
