@@ -51,7 +51,8 @@ _HEX = re.compile(rb"0x[0-9a-f]{9,16}")
 _PID = re.compile(rb"(==|pid=)\d+(==|\))")
 _LINE = re.compile(rb"(?<=[a-z]):(\d+)(?=[: \n])")
 _FUNCTION = re.compile(
-    rb"(#\d+ (?:0x[0-9a-f]+ in )?+)(?!0x|main|_|operator|std::|pthread|[a-z]*alloc|free|mem|str)(\w+)"
+    rb"(#\d+ (?:0x[0-9a-f]+ in )?+)"
+    rb"(?!0x|main|_|operator|std::|pthread|[a-z]*alloc|free|mem|str)(\w+)"
 )
 
 
