@@ -20,6 +20,7 @@ from subprocess import Popen
 from types import TracebackType
 from typing import Final, Self
 
+from vllm_forensics.capture.packages import DEBUG_FOLDER
 from vllm_forensics.capture.process import (
     Limits,
     end_group,
@@ -44,6 +45,7 @@ _SETTINGS: Final = (
 _PRINTERS: Final = "/usr/share/gcc/python"
 _MEMORY: Final = 16 << 30
 _CHUNK: Final = 1 << 16
+_OFFERED: Final = "debug"
 _MISSING: Final = "apt-get install gdb   (names, lines and variables need it)"
 
 
@@ -105,6 +107,22 @@ class GdbSession:
         link = self._folder / f"file{self._links}"
         link.symlink_to(os.path.realpath(path))
         return str(link)
+
+    @property
+    def debug_folders(self) -> str:
+        """Where gdb looks for separate debug information, as its `debug-file-directory` has it."""
+        own = self._folder and self._folder / _OFFERED
+        return f"{own}:{DEBUG_FOLDER}" if own and own.is_dir() else str(DEBUG_FOLDER)
+
+    def offer_debug_file(self, build_id: str, path: str) -> None:
+        """Let gdb find a build's debug information when it reads that build's module.
+
+        gdb looks for it by build-id, and checks the build-id of what it finds.
+        """
+        if self._folder is None:
+            raise ToolError("gdb is not running", remedy="this is a defect: report it")
+        offer_debug_file(self._folder / _OFFERED, build_id, path)
+        self.console(f"set debug-file-directory {self.debug_folders}")
 
     def command(self, text: str, *, timeout_s: float | None = None) -> list[str]:
         """Send one MI command and return every line up to and with its result.
@@ -201,14 +219,28 @@ class GdbSession:
         return size_bytes
 
 
+def offer_debug_file(folder: Path, build_id: str, path: str) -> None:
+    """Put a link into `folder` where gdb looks for a build: .build-id/ab/cdef.debug."""
+    link = folder / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(os.path.realpath(path))
+
+
 def interactive_arguments(
-    core: str, program: str | None, modules: list[tuple[str, int]]
+    core: str,
+    program: str | None,
+    modules: list[tuple[str, int]],
+    debug_folder: Path | None = None,
 ) -> list[str]:
     """The command line of a gdb for a person, with the same care and everything loaded.
 
-    `modules` are path and load bias of the files that match the core.
+    `modules` are path and load bias of the files that match the core. `debug_folder` holds debug
+    information beside the system's, in the layout of `offer_debug_file`.
     """
     arguments = ["gdb", "-nx", "-q", *_HARDENING]
+    if debug_folder is not None:
+        arguments += ["-iex", f"set debug-file-directory {debug_folder}:{DEBUG_FOLDER}"]
     for setting in ("print pretty on", "confirm off"):
         arguments += ["-iex", f"set {setting}"]
     if program is not None:

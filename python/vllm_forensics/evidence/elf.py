@@ -12,6 +12,8 @@ from vllm_forensics.errors import EvidenceError
 PT_LOAD: Final = 1
 PT_NOTE: Final = 4
 PT_GNU_EH_FRAME: Final = 0x6474E550
+SHT_NOTE: Final = 7
+SHT_NOBITS: Final = 8
 ET_CORE: Final = 4
 EM_NAMES: Final = {
     3: "i386", 8: "mips", 20: "ppc", 21: "ppc64", 22: "s390x", 40: "arm", 62: "x86-64",

@@ -12,6 +12,8 @@ from vllm_forensics.evidence.elf import (
     PT_GNU_EH_FRAME,
     PT_LOAD,
     PT_NOTE,
+    SHT_NOBITS,
+    SHT_NOTE,
     Bytes,
     Header,
     Section,
@@ -61,12 +63,20 @@ class ModuleFile:
 
     @cached_property
     def build_id(self) -> str | None:
-        """The linker's NT_GNU_BUILD_ID."""
-        for segment in self.segments:
-            if segment.type == PT_NOTE:
-                notes = self.data[segment.offset : segment.offset + segment.file_size]
-                if found := build_id_of(parse_notes(notes, segment.align)):
-                    return found
+        """The linker's NT_GNU_BUILD_ID.
+
+        The program headers of a separate debug file may point to where the notes were in the whole
+        one (eu-strip -f leaves them so); its sections are right.
+        """
+        places = [
+            (segment.offset, segment.file_size, segment.align)
+            for segment in self.segments
+            if segment.type == PT_NOTE
+        ]
+        places += [(s.offset, s.size, 4) for s in self.sections if s.type == SHT_NOTE]
+        for offset, size, align in places:
+            if found := build_id_of(parse_notes(self.data[offset : offset + size], align)):
+                return found
         return None
 
     @property
@@ -76,9 +86,20 @@ class ModuleFile:
         return own or (self.debug is not None and self.debug.has_debug_info)
 
     @property
+    def has_lines(self) -> bool:
+        """Does the file itself say which line its code is from?"""
+        return any(section.name in {".debug_line", ".zdebug_line"} for section in self.sections)
+
+    @property
     def has_symbol_table(self) -> bool:
         """Does the file carry .symtab, not only the exported names?"""
         return any(section.name == ".symtab" for section in self.sections)
+
+    @property
+    def has_code(self) -> bool:
+        """Is the code there? `objcopy --only-keep-debug` leaves its sections without contents."""
+        code = next((section for section in self.sections if section.name == ".text"), None)
+        return code is None or code.type != SHT_NOBITS
 
     @cached_property
     def soname(self) -> str | None:

@@ -9,19 +9,20 @@ from vllm_forensics.capture.module_audit import audit_module
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Gap
 from vllm_forensics.model.audit import CoreAudit, ModuleAudit
 from vllm_forensics.model.process import Module
 
 
-def audit_core(path: str, executable: str | None) -> CoreAudit:
+def audit_core(path: str, executable: str | None, symbols: SymbolIndex | None = None) -> CoreAudit:
     """Check every mapped module: what it needs, what is missing, what is instrumented.
 
     Raises:
         EvidenceError: the core cannot be read.
 
     """
-    store = ModuleStore(executable)
+    store = ModuleStore(executable, symbols)
     notes = CoreImage(files.map_core(path), store)
     store.program = notes.process.program
     names = frozenset(name for module in notes.modules for name in _names(module, store))

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Final
 
 from vllm_forensics.capture.gdb import GdbSession
-from vllm_forensics.capture.packages import DEBUG_FOLDER
 from vllm_forensics.diagnosis.runtime_frames import is_runtime_module
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
@@ -69,6 +68,7 @@ class GdbLoader:
         path = self._notes.process.program
         program = next((m for m in self._notes.modules if m.path == path), None)
         if program is not None and isinstance(self._store(program), Known):
+            self._offer_debug_file(session, program)
             session.command(f"-file-exec-and-symbols {session.link(self._store.path_of(program))}")
             self.loaded.add(program.path)
         opened = parse_records(session.console(f"core-file {session.link(self._core)}"))
@@ -96,17 +96,25 @@ class GdbLoader:
         return False
 
     def _add(self, session: GdbSession, link: str, module: Module) -> None:
-        """Add a module's symbols; a runtime's without its separate debug information.
+        """Add a module's symbols; a runtime's without debug information that the user did not give.
 
         Indexing libc's takes gdb longer than all the rest, for lines that tell a person nothing.
         Its names are read from the same file without gdb.
         """
-        runtime = is_runtime_module(module.path)
-        if runtime:
+        hidden = not self._offer_debug_file(session, module) and is_runtime_module(module.path)
+        if hidden:
             session.console("set debug-file-directory /nonexistent")
         session.console(f"add-symbol-file {link} -o {module.bias:#x}")
-        if runtime:
-            session.console(f"set debug-file-directory {DEBUG_FOLDER}")
+        if hidden:
+            session.console(f"set debug-file-directory {session.debug_folders}")
+
+    def _offer_debug_file(self, session: GdbSession, module: Module) -> bool:
+        """Let gdb find what the user gave for this build; False where nothing was given."""
+        path = self._store.given_debug_file(module)
+        if path is None or module.build_id is None:
+            return False
+        session.offer_debug_file(module.build_id, path)
+        return True
 
     def prepare_printers(self, session: GdbSession) -> None:
         """Load the printers of C++ containers, once, before the first variable is printed."""

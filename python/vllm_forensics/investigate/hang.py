@@ -120,7 +120,7 @@ class _Seen:
 def _read_snapshot(
     core: str, process: LiveProcess, processes: tuple[LiveProcess, ...], options: TriageOptions
 ) -> _Seen:
-    store = ModuleStore()
+    store = ModuleStore(symbols=options.symbols)
     notes = CoreImage(files.map_core(core), store)
     store.program = notes.process.program
     start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None

@@ -9,6 +9,7 @@ from vllm_forensics.capture import files
 from vllm_forensics.capture.packages import debug_file
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.modules import ModuleFile, parse_module
+from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import Module
 
@@ -19,11 +20,16 @@ class ModuleStore:
     A file that was rebuilt since the crash would give wrong names without any warning.
     """
 
-    def __init__(self, executable: str | None = None) -> None:
-        """`executable` stands in for the program's own path, if the user gave one."""
+    def __init__(self, executable: str | None = None, symbols: SymbolIndex | None = None) -> None:
+        """`executable` stands in for the program's own path, if the user gave one.
+
+        `symbols` add debug information, and stand in for modules that are not here or are others.
+        """
         self.executable = executable
         self.program: str | None = None
+        self.symbols = symbols or SymbolIndex()
         self._known: dict[str, Answer[ModuleFile]] = {}
+        self._stand_ins: dict[str, str] = {}
 
     def __call__(self, module: Module) -> Answer[ModuleFile]:
         """The module's file, or why it cannot be used."""
@@ -34,9 +40,15 @@ class ModuleStore:
 
     def path_of(self, module: Module) -> str:
         """Where the module's file lies on this machine."""
+        if module.path in self._stand_ins:
+            return self._stand_ins[module.path]
         if self.executable is not None and module.path == self.program:
             return self.executable
         return module.path
+
+    def given_debug_file(self, module: Module) -> str | None:
+        """The path of the debug information that the user gave for this very build."""
+        return self.symbols.debug_file(module.build_id)
 
     def unchecked(self, module: Module) -> Answer[ModuleFile]:
         """The file at the module's path, the same one or not."""
@@ -50,6 +62,14 @@ class ModuleStore:
             )
 
     def _open(self, module: Module) -> Answer[ModuleFile]:
+        answer = self._open_here(module)
+        given = self.symbols.module_file(module.build_id)
+        if isinstance(answer, Known) or given is None:
+            return answer
+        self._stand_ins[module.path] = given
+        return self._open_here(module)
+
+    def _open_here(self, module: Module) -> Answer[ModuleFile]:
         if module.path.startswith("["):
             return Gap(what=f"{module.path} is the kernel's, not a file")
         path = self.path_of(module)
@@ -65,7 +85,12 @@ class ModuleStore:
 
     def _with_debug(self, answer: Known[ModuleFile]) -> Known[ModuleFile]:
         """Add the separate debug information of a stripped file: its symbol table names more."""
-        path = None if answer.value.has_symbol_table else debug_file(answer.value.build_id)
+        file = answer.value
+        path: str | Path | None = None
+        if not file.has_debug_info:
+            path = self.symbols.debug_file(file.build_id)
+        if path is None and not file.has_symbol_table:
+            path = debug_file(file.build_id)
         if path is None:
             return answer
         try:

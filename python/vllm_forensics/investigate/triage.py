@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture import files
-from vllm_forensics.capture.gdb import GdbSession, interactive_arguments
+from vllm_forensics.capture.gdb import GdbSession, interactive_arguments, offer_debug_file
 from vllm_forensics.capture.packages import debug_package, wheel_of
 from vllm_forensics.diagnosis.calls import fault_frames
 from vllm_forensics.diagnosis.context import fault_context
@@ -23,6 +23,7 @@ from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.finding import Diagnosis
 from vllm_forensics.model.process import Module, Thread
@@ -51,6 +52,8 @@ class TriageOptions:
     timeout_s: float = 60.0
     """For each question to gdb."""
     use_gdb: bool = True
+    symbols: SymbolIndex | None = None
+    """Debug information that the user gave."""
 
 
 def triage(
@@ -102,7 +105,7 @@ def triage(
 def triage_one(path: str, options: TriageOptions) -> Crash | Failure:
     """Explain one core."""
     try:
-        store = ModuleStore(options.executable)
+        store = ModuleStore(options.executable, options.symbols)
         notes = CoreImage(files.map_core(path), store)
         store.program = notes.process.program
         start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None
@@ -142,20 +145,27 @@ def own_frames(report: Report) -> frozenset[tuple[str, int]]:
     )
 
 
-def gdb_command(path: str, options: TriageOptions) -> list[str]:
+def gdb_command(path: str, options: TriageOptions, debug_folder: Path | None = None) -> list[str]:
     """The command line of an interactive gdb on a core, with all matching symbols.
+
+    `debug_folder` is where links to the user's own debug information are put; it must last as long
+    as gdb does.
 
     Raises:
         EvidenceError: the core cannot be read.
 
     """
-    store = ModuleStore(options.executable)
+    store = ModuleStore(options.executable, options.symbols)
     notes = CoreImage(files.map_core(path), store)
     store.program = notes.process.program
     usable = [module for module in notes.modules if isinstance(store(module), Known)]
     program = next((store.path_of(m) for m in usable if m.path == store.program), None)
     others = [(store.path_of(m), m.bias) for m in usable if m.path != store.program]
-    return interactive_arguments(path, program, others)
+    for module in usable:
+        given = store.given_debug_file(module)
+        if debug_folder is not None and given is not None and module.build_id is not None:
+            offer_debug_file(debug_folder, module.build_id, given)
+    return interactive_arguments(path, program, others, debug_folder)
 
 
 def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> Crash:
@@ -292,7 +302,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
         if isinstance(answer, Gap):
             gaps.append(answer)
         elif not answer.value.has_debug_info:
-            gaps.append(_no_debug_info(module, answer.value.has_symbol_table))
+            gaps.append(_no_debug_info(module, answer.value.has_symbol_table, store))
     newer = _source_newer_than(path, image)
     return tuple(dict.fromkeys([*gaps, *newer]))
 
@@ -306,10 +316,15 @@ def _modules_of_fault(image: LayeredImage) -> list[Module]:
     return list(dict.fromkeys(module.value for module in found if isinstance(module, Known)))
 
 
-def _no_debug_info(module: Module, has_symbols: bool) -> Gap:  # noqa: FBT001
+def _no_debug_info(module: Module, has_symbols: bool, store: ModuleStore) -> Gap:  # noqa: FBT001
     wheel = wheel_of(module.path)
-    if wheel is not None:
-        remedy = f"the wheel {wheel} ships none: build it from source with CXXFLAGS=-g"
+    if store.symbols and module.build_id is not None:
+        remedy = f"--symbols has none of its build, {module.build_id}: forensics symbols list PLACE"
+    elif wheel is not None:
+        remedy = (
+            f"the wheel {wheel} ships none: give its publisher's with --symbols, or build it from "
+            "source with CXXFLAGS=-g"
+        )
     else:
         remedy = debug_package(module.path) or "rebuild it with -g (RelWithDebInfo)"
     what = "no debug information" if has_symbols else "neither debug information nor a symbol table"

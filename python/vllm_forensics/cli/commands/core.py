@@ -7,9 +7,11 @@ from typing import NoReturn
 
 import click
 
-from vllm_forensics.capture.process import replace_process
+from vllm_forensics.capture.private_folder import private_folder
+from vllm_forensics.capture.process import replace_process, run_attached
 from vllm_forensics.cli.output import emit, progress, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
+from vllm_forensics.investigate.symbol_index import SymbolIndex, open_symbols
 from vllm_forensics.investigate.triage import TriageOptions, gdb_command, own_frames, triage
 from vllm_forensics.model.report import Report
 from vllm_forensics.render.clean import clean
@@ -22,6 +24,7 @@ class CoreOptions:
     output_format: str
     output: str | None
     executable: str | None
+    symbols: tuple[str, ...]
     open_gdb: bool
     no_gdb: bool
     pid: int | None
@@ -44,6 +47,12 @@ class CoreOptions:
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
 @click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
+@click.option(
+    "--symbols",
+    multiple=True,
+    metavar="PLACE",
+    help="Debug information: a folder, wheel, zip or file; may be given again.",
+)
 @click.option(
     "--pid",
     type=click.IntRange(min=1),
@@ -71,15 +80,23 @@ def command(paths: tuple[str, ...], **options: object) -> None:
     Exit status: 0 nothing wrong found, 1 a fault found, 2 could not tell.
     """
     chosen = CoreOptions(**options)  # type: ignore[arg-type]
+    with open_symbols(chosen.symbols) as symbols:
+        _explain(paths, chosen, symbols)
+
+
+def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
     settings = TriageOptions(
-        executable=chosen.executable, timeout_s=chosen.timeout, use_gdb=not chosen.no_gdb
+        executable=chosen.executable,
+        timeout_s=chosen.timeout,
+        use_gdb=not chosen.no_gdb,
+        symbols=symbols,
     )
     if chosen.pid is not None:
         _look_at(chosen.pid, chosen, settings)
     if chosen.open_gdb:
         _open_gdb(paths, settings)
     if chosen.audit:
-        _print_audit(paths, chosen)
+        _print_audit(paths, chosen, symbols)
         return
     report = triage(paths, settings, on_progress=None if chosen.quiet else progress)
     shown = clean(report, include_secrets=chosen.include_secrets)
@@ -146,13 +163,18 @@ def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:
         raise UsageError(
             f"--gdb opens one core, but {len(cores)} were named", remedy="forensics core --gdb CORE"
         )
-    replace_process(gdb_command(cores[0], settings))
+    if not settings.symbols:
+        replace_process(gdb_command(cores[0], settings))
+    # The links, and what lies in archives, must last as long as gdb and be gone after it.
+    with private_folder("forensics-gdb-") as folder:
+        status = run_attached(gdb_command(cores[0], settings, folder))
+    raise click.exceptions.Exit(status)
 
 
-def _print_audit(paths: tuple[str, ...], chosen: CoreOptions) -> None:
+def _print_audit(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
     from vllm_forensics.capture.files import find_cores
     from vllm_forensics.investigate.audit import audit_core
     from vllm_forensics.render.audit import render_audit
 
-    audits = [audit_core(core, chosen.executable) for core in find_cores(paths)]
+    audits = [audit_core(core, chosen.executable, symbols) for core in find_cores(paths)]
     emit(render_audit(clean(tuple(audits)), terminal_width()), chosen.output)
