@@ -63,6 +63,7 @@ missing_test_packages() {
   local version
   command -v strace >/dev/null || echo strace
   command -v eu-stack >/dev/null || echo elfutils
+  command -v llvm-symbolizer >/dev/null || echo llvm
   command -v c++filt >/dev/null || echo binutils
   command -v setpriv >/dev/null || echo util-linux
   if ! command -v clang++ >/dev/null; then
