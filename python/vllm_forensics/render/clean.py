@@ -48,6 +48,13 @@ _SECRETS: Final = (
         _MASK,
     ),
 )
+_WITHOUT_ANY_NO_SECRET: Final = (
+    *("token", "secret", "passw", "passphrase", "key", "credential", "auth", "bearer"),
+    *("://", "akia", "asia", "eyj", "-----begin "),
+)
+_BASIC: Final = re.compile(r"basic\s")
+# The dash stands first: then few places of a text are looked at.
+_KEY: Final = re.compile(r"[-_](?<=(?:hf|[spr]k|h[pors]|at|x[abprs]|pm|pi)[-_])[a-z0-9_-]{12}")
 # C0 and C1 controls but tab and newline; bidirectional overrides and isolates; line and paragraph
 # separators; zero-width characters; byte order mark.
 _UNSAFE: Final = re.compile(
@@ -57,9 +64,27 @@ _UNSAFE: Final = re.compile(
 
 def mask_secrets(text: str) -> str:
     """Replace what looks like a password, key or token; the name beside it stays."""
+    if not may_hold_secret(text):
+        return text
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def may_hold_secret(text: str) -> bool:
+    """False where no secret can be: much cheaper than to search for each kind of them."""
+    if not text.isascii():  # letters of other alphabets count as s, k and i where case does not
+        return True
+    low = text.lower()
+    for word in _WITHOUT_ANY_NO_SECRET:
+        if word in low:
+            return True
+    return _KEY.search(low) is not None or ("basic" in low and _BASIC.search(low) is not None)
+
+
+def is_clean(text: str) -> bool:
+    """True where `clean` would surely give the text back as it is, and each part of it too."""
+    return _UNSAFE.search(text) is None and not may_hold_secret(text)
 
 
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
@@ -93,9 +118,16 @@ def clean(value: T, *, include_secrets: bool = False) -> T:
     def treat(text: str) -> str:
         if include_secrets:
             return escape(text)
+        masked = mask_secrets(text)
+        escaped = escape(masked)
         # Once more at the end: `token=` and a control character is a name and a value only then.
-        return mask_secrets(escape(mask_secrets(text)))
+        return escaped if escaped == text else mask_secrets(escaped)
 
+    return map_strings(value, treat)
+
+
+def map_strings(value: T, treat: Callable[[str], str]) -> T:
+    """A copy of a model value with every string treated; the value itself where nothing changes."""
     # Every branch below gives back the type that it was given; mypy cannot follow that.
     return cast("T", _map_strings(value, treat))
 

@@ -1,108 +1,72 @@
-"""Cleans an answer line by line and frame by frame: what many reports share is looked at once.
+"""Cleans an answer report by report: one look at all text of a report says that nothing is unsafe.
 
-`clean` searches every string for secrets. The same frames and lines stand in thousands of reports,
-and in `raw` again; so each different one is cleaned once.
+Where something is found, every string is cleaned by itself, and each different line once: the same
+lines stand in thousands of reports, and in `raw` again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
-from vllm_forensics.model.sanitizer import (
-    ExplainedReport,
-    PrintedFrame,
-    PrintedReport,
-    SanitizerAnswer,
-    StackEvent,
-)
-from vllm_forensics.render.clean import clean
+from vllm_forensics.model.sanitizer import ExplainedReport, PrintedFrame, SanitizerAnswer
+from vllm_forensics.render.clean import clean, is_clean, map_strings
 
 _CACHE: Final = 1 << 15
+_NUMBERS: Final = frozenset({"own", "lines"})
+"""Fields with nothing but numbers, which need not be looked through."""
+_TEXT_OF_FRAME: Final = attrgetter("function", "file", "module")
+"""All that a log chose: the other fields of a frame are digits, as their readers make sure."""
 
 
 def clean_answer(answer: SanitizerAnswer, *, include_secrets: bool) -> SanitizerAnswer:
     """A copy with every string escaped, and masked unless told otherwise."""
-    cleaner = _Cleaner(include_secrets=include_secrets)
+
+    @lru_cache(_CACHE)
+    def line(text: str) -> str:
+        return clean(text, include_secrets=include_secrets)
+
+    def lines(text: str) -> str:
+        # Line by line: no secret of a report goes over a line's end.
+        return "\n".join(map(line, text.split("\n"))) if "\n" in text else line(text)
+
+    def report(explained: ExplainedReport) -> ExplainedReport:
+        if is_clean("\n".join(_strings(explained))):
+            return explained
+        return map_strings(explained, lines)
+
     logs = tuple(
-        replace(
-            log,
-            path=cleaner.line(log.path),
-            reports=tuple(cleaner.explained(report) for report in log.reports),
-        )
+        replace(log, path=line(log.path), reports=tuple(map(report, log.reports)))
         for log in answer.logs
     )
     rest = clean(replace(answer, logs=()), include_secrets=include_secrets)
     return replace(rest, logs=logs)
 
 
-class _Cleaner:
-    def __init__(self, *, include_secrets: bool) -> None:
-        @lru_cache(_CACHE)
-        def line(text: str) -> str:
-            return clean(text, include_secrets=include_secrets)
+def _strings(report: ExplainedReport) -> set[str]:
+    """Every string of a report that a log had a say in."""
+    found: set[str] = set()
+    _gather(_values(report), found)
+    return found
 
-        @lru_cache(_CACHE)
-        def frame(printed: PrintedFrame) -> PrintedFrame:
-            return replace(
-                printed,
-                function=self.text(printed.function),
-                file=self.text(printed.file),
-                module=self.text(printed.module),
-            )
 
-        self.line = line
-        self.frame = frame
-        self._include_secrets = include_secrets
+def _gather(values: Iterable[object], found: set[str]) -> None:
+    for value in values:
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, PrintedFrame):
+            found.update(filter(None, _TEXT_OF_FRAME(value)))
+        elif isinstance(value, tuple):
+            _gather(value, found)
+        elif value is not None:
+            _gather(_values(value), found)
 
-    def explained(self, report: ExplainedReport) -> ExplainedReport:
-        """Everything of one report."""
-        culprit = report.culprit
-        return replace(
-            report,
-            printed=self._printed(report.printed),
-            culprit=replace(
-                culprit, function=self.text(culprit.function), file=self.text(culprit.file)
-            )
-            if culprit is not None
-            else None,
-            why=tuple(map(self.line, report.why)),
-            signature=self.line(report.signature),
-            explanation=self.line(report.explanation),
-            next_steps=tuple(map(self.line, report.next_steps)),
-            excerpts=clean(report.excerpts, include_secrets=self._include_secrets),
-        )
 
-    def text(self, text: str | None) -> str | None:
-        """A string that may be missing."""
-        return self.line(text) if text else text
-
-    def _printed(self, printed: PrintedReport) -> PrintedReport:
-        region = printed.region
-        return replace(
-            printed,
-            kind=self.line(printed.kind),
-            thread=self.text(printed.thread),
-            message=self.text(printed.message),
-            location=self.text(printed.location),
-            chain=tuple(self._event(event) for event in printed.chain),
-            region=replace(region, name=self.text(region.name), place=self.text(region.place))
-            if region is not None
-            else None,
-            shadow=self.text(printed.shadow),
-            locks=tuple(map(self.line, printed.locks)),
-            hints=tuple(map(self.line, printed.hints)),
-            summary=self.text(printed.summary),
-            # Line by line: no secret of a report goes over a line's end.
-            raw="\n".join(map(self.line, printed.raw.split("\n"))),
-        )
-
-    def _event(self, event: StackEvent) -> StackEvent:
-        return replace(
-            event,
-            thread=self.text(event.thread),
-            created_by=self.text(event.created_by),
-            what=self.text(event.what),
-            frames=tuple(map(self.frame, event.frames)),
-        )
+def _values(value: object) -> Iterator[object]:
+    """The fields of a model; of anything else, nothing."""
+    for name in getattr(value, "__dataclass_fields__", ()):
+        if name not in _NUMBERS:
+            yield getattr(value, name)
