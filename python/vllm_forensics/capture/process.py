@@ -36,6 +36,8 @@ class Limits:
     timeout_s: float = 60.0
     output_bytes: int = 64 << 20
     memory_bytes: int | None = None
+    heap_bytes: int | None = None
+    """RLIMIT_DATA: what it allocates; files that it maps for reading do not count."""
     core_bytes: int | None = 0
     """RLIMIT_CORE of the child: 0 leaves none, None leaves the limit as it is, -1 lifts it as far
     as it may be lifted, before the program starts."""
@@ -135,7 +137,11 @@ def end_group(child: subprocess.Popen[bytes]) -> None:
 
 
 def _limit(pid: int, limits: Limits) -> None:
-    wanted = [(resource.RLIMIT_AS, limits.memory_bytes), (resource.RLIMIT_CORE, limits.core_bytes)]
+    wanted = [
+        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_DATA, limits.heap_bytes),
+        (resource.RLIMIT_CORE, limits.core_bytes),
+    ]
     for kind, value in wanted:
         if value is None or value < 0:
             continue

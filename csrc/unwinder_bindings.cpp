@@ -1,0 +1,76 @@
+/// Names and types of the unwinder for Python; what they do is said in csrc/unwinder.
+
+#include <pybind11/native_enum.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unwinder/core_stacks.h"
+
+namespace py = pybind11;
+
+PYBIND11_MODULE(_unwind, module) {
+  module.doc() = "Stacks and source lines out of core files, through elfutils' libdwfl.";
+
+  py::class_<forensics::ElfFiles, std::shared_ptr<forensics::ElfFiles>>(
+      module, "ElfFiles", "ELF files that stay open between cores.")
+      .def(py::init<>());
+
+  py::class_<forensics::MappedFile>(module, "MappedFile",
+                                    "A file that was mapped, checked to be the core's.")
+      .def(py::init([](std::string path, std::string debug_path, forensics::Address start,
+                       forensics::Address end) {
+             return forensics::MappedFile{std::move(path), std::move(debug_path), start, end};
+           }),
+           py::kw_only(), py::arg("path"), py::arg("debug_path"), py::arg("start"), py::arg("end"));
+
+  py::class_<forensics::NativeFrame>(module, "NativeFrame", "One frame; read only.")
+      .def_readonly("level", &forensics::NativeFrame::level)
+      .def_readonly("pc", &forensics::NativeFrame::pc)
+      .def_readonly("is_call", &forensics::NativeFrame::is_call)
+      .def_property_readonly("function", [](const forensics::NativeFrame& frame) {
+        return py::bytes(frame.function);
+      });
+
+  py::native_enum<forensics::WalkEnd>(module, "WalkEnd", "enum.Enum", "Why a walk ended.")
+      .value("outermost", forensics::WalkEnd::outermost)
+      .value("no_table", forensics::WalkEnd::no_table)
+      .value("no_memory", forensics::WalkEnd::no_memory)
+      .value("too_deep", forensics::WalkEnd::too_deep)
+      .finalize();
+
+  py::class_<forensics::NativeStack>(module, "NativeStack", "A stack's two ends; read only.")
+      .def_readonly("frames", &forensics::NativeStack::frames)
+      .def_readonly("depth", &forensics::NativeStack::depth)
+      .def_readonly("end", &forensics::NativeStack::end);
+
+  py::class_<forensics::LineOf>(module, "LineOf", "A place in source code; read only.")
+      .def_property_readonly(
+          "function", [](const forensics::LineOf& place) { return py::bytes(place.function); })
+      .def_property_readonly("file",
+                             [](const forensics::LineOf& place) { return py::bytes(place.file); })
+      .def_readonly("line", &forensics::LineOf::line)
+      .def_readonly("column", &forensics::LineOf::column);
+
+  py::class_<forensics::CoreStacks>(module, "CoreStacks", "The stacks of one core.")
+      .def(py::init<const std::string&, std::vector<forensics::MappedFile>,
+                    std::shared_ptr<forensics::ElfFiles>>(),
+           py::arg("core"), py::arg("files"), py::arg("opened"))
+      .def(
+          "walk",
+          [](forensics::CoreStacks& self, forensics::Address pc,
+             const std::vector<std::pair<int, forensics::Address>>& registers,
+             std::size_t innermost, std::size_t outermost) {
+            forensics::ThreadState state{pc, {}};
+            for (const auto& [number, value] : registers)
+              state.registers.push_back({number, value});
+            return self.walk(state, {innermost, outermost});
+          },
+          py::arg("pc"), py::arg("registers"), py::kw_only(), py::arg("innermost"),
+          py::arg("outermost"))
+      .def("lines_of", &forensics::CoreStacks::lines_of, py::arg("pc"), py::arg("is_call"));
+}
