@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.frames import parse_frame
+from vllm_forensics.evidence.sanitizer.wrapped import better_frame, joined, unfinished
 from vllm_forensics.model.sanitizer import (
     Access,
     Leak,
@@ -19,7 +20,14 @@ from vllm_forensics.model.sanitizer import (
 )
 
 _MAX_RAW_LINES: Final = 4_000
-_SHADOW_ROW: Final = re.compile(r"(?:=>)?\s*0x[0-9a-fA-F]{6,16}:")
+_SHADOW_ROW: Final = re.compile(r"(?:=>)? ?0x[0-9a-fA-F]{6,16}:")
+_FRAME_INSIDE: Final = re.compile(r"#(\d{1,4})(?= )")
+_INSIDE: Final = re.compile(
+    r"(?:READ|WRITE) of size \d+ at (?P<address>0x[0-9a-f]+)|(?P<located>0x[0-9a-f]+) is located "
+    r"|SUMMARY: \w+Sanitizer: (?P<kind>[\w-]+)(?= )"
+)
+_NEAR: Final = 3
+"""A line with another program's text before it belongs to a report whose last line is so near."""
 _SUMMARY: Final = re.compile(r"SUMMARY: (\w*Sanitizer|libFuzzer): ?(.*)")
 
 Action = Callable[["ReportBuilder", re.Match[str]], None]
@@ -77,10 +85,10 @@ class ReportBuilder:
     """One report while it is read. `feed` says whether a line belongs to it."""
 
     __slots__ = (
-        "_cut", "_raw", "_skipping", "_stack", "_stacks", "access_size",
+        "_cut", "_raw", "_skipping", "_stack", "_stacks", "_tail", "access_size",
         "access_type", "address", "done", "first_line", "foreign", "hints", "kind", "last_line",
         "last_number", "leaks", "location", "locks", "message", "pc", "pid", "provisional",
-        "region", "runtime", "shadow", "shadow_byte", "summary", "thread",
+        "reads_header", "region", "runtime", "shadow", "shadow_byte", "summary", "thread",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, kind: str | None, line: int, text: str) -> None:
@@ -106,7 +114,10 @@ class ReportBuilder:
         self.provisional = False
         self.done = False
         self.foreign = 0
+        self.reads_header: Callable[[ReportBuilder, str], None] | None = None
+        """Reads the words of the header again, where the next line turns out to be more of them."""
         self._raw = [text]
+        self._tail = text
         self._cut = False
         self._stacks: list[_OpenStack] = []
         self._skipping = False
@@ -116,11 +127,20 @@ class ReportBuilder:
 
     def feed(self, text: str, number: int) -> bool:
         """Read one line; False where it is not this report's."""
-        self.last_number = number
         stripped = text.strip()
         if not stripped:
+            self.last_number = number
             return True
-        used = self._read(text, stripped)
+        near = number - self.last_number == 1
+        self.last_number = number
+        if near and text == self._tail:  # a log that holds every line twice
+            used = number - self.last_line == 1
+        else:
+            used = self._read(stripped)
+            if not used and (near or number - self.last_line <= _NEAR):
+                used = self._read_damaged(stripped, near=near)
+            else:
+                self._tail = text
         if used:
             self.foreign = 0
             self.last_line = number
@@ -131,6 +151,14 @@ class ReportBuilder:
         else:
             self.foreign += 1
         return used
+
+    def is_repeated_by(self, other: ReportBuilder) -> bool:
+        """Is `other` only the same header line once more, as where a log holds each line twice?"""
+        return (
+            self.last_line == self.first_line == other.first_line - 1
+            and self.runtime.ends_with_summary
+            and self._raw == other._raw
+        )
 
     @property
     def exhausted(self) -> bool:
@@ -145,10 +173,10 @@ class ReportBuilder:
         stacks = any(stack.frames for stack in self._stacks)
         return bool(stacks or self.summary or self.leaks or self.access_size is not None)
 
-    def _read(self, text: str, stripped: str) -> bool:
+    def _read(self, stripped: str) -> bool:
         if stripped[0] == "#":
             return self._frame(stripped)
-        if _SHADOW_ROW.match(text):
+        if _SHADOW_ROW.match(stripped):
             if "[" in stripped:
                 mark = stripped.partition("[")[2][:2]
                 self.shadow_byte = mark.strip("]") or None
@@ -179,6 +207,59 @@ class ReportBuilder:
         if rule.action is not None:
             rule.action(self, detail)
         return True
+
+    def _read_damaged(self, stripped: str, *, near: bool) -> bool:
+        """A line of which another program, or a line's width, has left only a part readable."""
+        if self._read_inside(stripped):
+            self._tail = stripped
+            return True
+        whole = joined(self._tail, stripped) if near else ""
+        self._tail = whole if near and self._read_rejoined(whole, stripped) else stripped
+        return self._tail is whole
+
+    def _read_inside(self, stripped: str) -> bool:
+        """What stands behind the text of another program, where it cannot be another report's."""
+        stack = self._stack
+        if stack is not None and "#" in stripped:
+            due = stack.frames[-1].index + 1 if stack.frames else 0
+            for match in _FRAME_INSIDE.finditer(stripped):
+                frame = parse_frame(stripped[match.start() :]) if int(match[1]) == due else None
+                if frame is not None and (frame.pc is not None or frame.module is not None):
+                    stack.frames.append(frame)
+                    return True
+        inside = _INSIDE.search(stripped)
+        if inside is None:
+            return False
+        address = inside["address"] or inside["located"]
+        if address is not None and address != self.address:
+            return False
+        if inside["kind"] is not None and inside["kind"].lower() != self.kind:
+            return False
+        return self._read(stripped[inside.start() :])
+
+    def _read_rejoined(self, whole: str, stripped: str) -> bool:
+        """The line before and this one, as one."""
+        if stripped[0] in "#=":
+            return False
+        if whole[0] == "#":
+            stack = self._stack
+            if stack is None or not stack.frames:
+                return False
+            frame = better_frame(stack.frames[-1], whole)
+            if frame is not None:
+                stack.frames[-1] = frame
+                return True
+            known = stack.frames[-1]
+            bare = known.file is None and known.module is None
+            return bare and unfinished(whole[: len(whole) - len(stripped)])
+        if self.last_line == self.first_line and self.reads_header is not None:
+            before, message, kind = (self.address, self.pc, self.thread), self.message, self.kind
+            self.reads_header(self, joined(message or "", stripped))
+            if before != (self.address, self.pc, self.thread):
+                return True
+            self.message, self.kind = message, kind
+        match = self.runtime.combined.match(whole)
+        return match is not None and match.end() > len(whole) - len(stripped) and self._rule(whole)
 
     def _open(self, role: Role, thread: str | None, what: str | None, creator: str | None) -> None:
         self._stack = _OpenStack(role, thread, what, creator)

@@ -48,8 +48,8 @@ _TOOLS: Final = {
     "libFuzzer": _Tool(runtime=libfuzzer.RUNTIME, kind_of=libfuzzer.kind_of),
 }
 _HEADER: Final = re.compile(
-    r"(?:==(?P<pid>\d+)== ?)?(?P<level>ERROR|WARNING): (?P<tool>\w{1,40})(?P<colon>:)? "
-    r"(?P<message>.+)"
+    r"(?:==(?P<pid>\d+)== ?)?(?P<level>ERROR|WARNING): "
+    r"(?P<tool>\w{0,30}Sanitizer|libFuzzer)(?P<colon>:)? (?P<message>.+)"
 )
 # ==1==AddressSanitizer: hard rss limit exhausted; AddressSanitizer: CHECK failed: …
 _BARE: Final = re.compile(
@@ -111,6 +111,8 @@ def _opened(tool: _Tool, match: re.Match[str], number: int) -> ReportBuilder:
     signal = tool.signals is not None and _SIGNAL.search(message) is not None
     runtime = tool.signals if signal and tool.signals is not None else tool.runtime
     report = ReportBuilder(runtime, None, number, match[0].strip())
+    if tool.kind_of is asan.kind_of:
+        report.reads_header = asan.read_header
     asan.read_header(report, message)
     if not signal:
         report.kind = tool.kind_of(message)

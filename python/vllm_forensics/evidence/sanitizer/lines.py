@@ -10,6 +10,8 @@ import json
 import re
 from typing import Final, NamedTuple
 
+from vllm_forensics.evidence.sanitizer.markup import parted, plain_text
+
 MAX_LINE: Final = 1 << 18
 """Longer lines are cut: no runtime prints one, and reading must stay linear."""
 
@@ -36,6 +38,12 @@ _DATE: Final = (
     # the kernel's clock: [  12.345678]
     r"\[ {0,8}\d{1,9}\.\d{1,9}\] ",
 )
+# A logger's level: INFO, [ERROR] -; but not the ERROR of a header without a process. It changes
+# from line to line, and so names no stream.
+_LEVEL: Final = (
+    r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|STDOUT|STDERR)\]?"
+    r"(?: {1,4}- |: ?| )(?! {0,8}(?:\w{0,24}Sanitizer|libFuzzer|- ))"
+)
 _AFTER_DATE: Final = (
     # Kubernetes CRI: stderr F
     r"std(?:out|err) [FP](?: |$)",
@@ -44,7 +52,8 @@ _AFTER_DATE: Final = (
     # logcat: 4321  4321 I wrap.sh :
     r" {0,8}\d{1,9} {1,8}\d{1,9} [VDIWEF] [^:]{1,40}?: ?",
     # syslog: host program[123]:
-    r"[^\s:\[\]=#]{1,64} [^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
+    r"[^\s:\[\]=#]{1,64} (?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
+    r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
 )
 _ALWAYS: Final = (
     # docker compose, foreman: api-1  |
@@ -58,20 +67,28 @@ _ALWAYS: Final = (
     r"\[\d{1,6},\d{1,6}\]<std\w{3}>: ?",
     # ctest -V, srun -l: 12:
     r"\d{1,6}:(?: |$)",
-    # quoted mail
-    r">(?: |$)",
     # pytest
     r"E(?: {3}|$)",
     # gh run view --log: job, step
     r"[^\t]{1,80}\t[^\t]{1,80}\t(?=\d{4}-)",
     r"(?:stderr|stdout|STDERR|STDOUT)(?::| \|)(?: |$)",
 )
+_QUOTES: Final = (
+    # Quoted mail, a table's cell, a level that a CI puts before a line, a heading, Buildkite's
+    # clock: part of the text around a log, which often stands before some of its lines only
+    r"[ \t]{0,8}> ?",
+    r"[ \t]{0,8}\|(?: |$)",
+    r"##\[\w{1,12}\]",
+    r"#{2,6} (?=\S)",
+    r"\x1b?_bk;t=\d{10,16}\x07?",
+)
 # docker build: #12 3.456
 _STEP: Final = r"#\d{1,4} \d{1,6}\.\d{1,4}(?: |$)"
 _ANY: Final = re.compile(
-    f"(?P<date>{'|'.join(_DATE)})|(?P<step>{_STEP})|(?P<tag>{'|'.join(_ALWAYS)})",
+    f"(?P<date>{'|'.join(_DATE)})|(?P<step>{_STEP})|(?P<tag>{'|'.join(_ALWAYS)})"
+    f"|(?P<quote>{'|'.join(_QUOTES)})",
 )
-_TAG_AFTER_DATE: Final = re.compile("|".join(_AFTER_DATE))
+_AFTER: Final = re.compile(f"(?P<level>{_LEVEL})|(?P<tag>{'|'.join(_AFTER_DATE)})")
 _ANSI: Final = re.compile(
     r"(?:\x1b|#033|\^\[|\\u001b|\\x1b|\\033)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]{0,200}(?:\x07|$))"
 )
@@ -84,14 +101,16 @@ _ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
 _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _MAX_PREFIXES: Final = 8
+_MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
+"""What makes a closer look at a line's markup worth while."""
 
 
 def logical_lines(raw: bytes) -> list[LogicalLine]:
     """One physical line, without its newline, as the program's own lines."""
     text = raw[:MAX_LINE].decode("utf-8", "replace")
-    if text.startswith(_PLAIN) and "\x1b" not in text and "#0" not in text[6:]:
+    if text.startswith(_PLAIN) and text.find("#", 6) < 0 and _MARK.search(text) is None:
         return [LogicalLine("", text[:MAX_TEXT].rstrip("\r\0"))]
-    text = _uncolored(text.replace("\0", "")).rstrip("\r")
+    text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
     stream, text = strip_prefixes(text)
     if text.startswith("{") and text.rstrip().endswith("}"):
         inner = _from_json(text)
@@ -103,6 +122,8 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
         text = text.replace("#012", "\n")
     elif "\\n" in text and _WRITTEN_NEWLINE.search(text):
         text = _ESCAPED_NEWLINE.sub("\n", text)
+    elif " 0x" in text:
+        text = parted(text)
     if "\n" not in text:
         return [LogicalLine(stream, text[:MAX_TEXT])]
     lines = text.split("\n")
@@ -117,11 +138,13 @@ def strip_prefixes(text: str) -> tuple[str, str]:
     for _ in range(_MAX_PREFIXES):
         match = _ANY.match(text, position)
         if match is None and dated:
-            match = _TAG_AFTER_DATE.match(text, position)
+            match = _AFTER.match(text, position)
         if match is None:
             break
         if match.lastgroup == "date":
             dated = True
+        elif match.lastgroup in {"quote", "level"}:
+            pass
         elif match.lastgroup == "step":
             tags.append(match[0].partition(" ")[0])
         else:

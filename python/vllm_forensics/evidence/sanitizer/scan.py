@@ -14,7 +14,9 @@ from typing import Final
 
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.headers import NEEDLES, open_report
+from vllm_forensics.evidence.sanitizer.learned import learn
 from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
+from vllm_forensics.evidence.sanitizer.streams import Stream
 from vllm_forensics.model.sanitizer import LogReading, PrintedReport
 
 _MAX_UNFINISHED: Final = 1 << 20
@@ -22,10 +24,7 @@ _MAX_UNFINISHED: Final = 1 << 20
 _FAR: Final = 400
 """After so many lines of any stream without one of its own, a report is taken to have ended."""
 _SEEN_MAX: Final = 5
-_NUMBER: Final = re.compile(r"\d+")
-_CLOCK: Final = re.compile(r"\d+(?:[:.,/-]\d+)+")
 _MENTION: Final = re.compile(r"\b\w{0,24}Sanitizer|libFuzzer|runtime error:|GWP-ASan|Scudo")
-_MAX_LEARNED: Final = 200
 
 
 def parse_sanitizer_log(pieces: Iterable[bytes]) -> LogReading:
@@ -61,7 +60,8 @@ class _Scanner:
         self._rest = b""
         self._line = 0
         self._size = 0
-        self._open: dict[str, _Stream] = {}
+        self._open: dict[str, Stream] = {}
+        self._newest: Stream | None = None
         self._done: list[PrintedReport] = []
         self._seen: list[str] = []
 
@@ -132,6 +132,8 @@ class _Scanner:
         else:
             mentioned = False
         stream = self._open.get(line.stream)
+        if stream is None and line.stream and self._open:
+            stream = self._counted(line.stream)
         used = stream is not None and stream.feed(text, self._line)
         if used:
             if stream is not None and stream.done:
@@ -148,21 +150,34 @@ class _Scanner:
             start = max(0, match.start() - 40)
             self._seen.append(f"line {number}: {text[start : match.end() + 60].strip()}")
 
+    def _counted(self, name: str) -> Stream | None:
+        """The newest stream, if its name differs by a line number only: `12: `, `[step:12]`."""
+        newest = self._newest
+        if newest is None or not newest.counts_to(name, self._line):
+            return None
+        return newest if self._open.get(newest.name) is newest else None
+
     def _begin(self, name: str, report: ReportBuilder, before: str) -> None:
         stream = self._open.get(name)
-        learned = _learn(before)
+        if stream is None and name and self._open:
+            stream = self._counted(name)
+            if stream is not None and not stream.is_counted:
+                stream = None
+        if stream is not None and stream.is_repeated_by(report):
+            return
+        learned = learn(before, self._line)
         if stream is not None:
             if stream.begin(report, learned):
                 return
             self._close(stream)
-        self._open[name] = _Stream(name, report, learned)
+        self._newest = self._open[name] = Stream(name, report, learned, line=self._line)
 
     def _expire(self) -> None:
         for stream in list(self._open.values()):
             if stream.exhausted or self._line - stream.last_line > _FAR:
                 self._close(stream)
 
-    def _close(self, stream: _Stream) -> None:
+    def _close(self, stream: Stream) -> None:
         self._open.pop(stream.name, None)
         for report in stream.reports:
             if report.provisional and not report.has_evidence:
@@ -190,101 +205,6 @@ class _Hits:
             if at >= 0 and (best < 0 or at < best):
                 best = at
         return best
-
-
-class _Learned:
-    """A prefix that no table knows, learned from the text before a header."""
-
-    def __init__(self, prefix: str) -> None:
-        self.identity = _identity_of(prefix)
-        parts = _NUMBER.split(prefix.rstrip(" "))
-        shape = r"\d+".join(re.sub(r"(?:\\ )+", " +", re.escape(part)) for part in parts)
-        self.pattern = re.compile(shape + ("(?: |$)" if prefix.endswith(" ") else ""))
-
-    def strip(self, text: str) -> str | None:
-        """What follows the prefix, where this is its stream; None where it is not."""
-        match = self.pattern.match(text)
-        if match is None or _identity_of(match[0]) != self.identity:
-            return None
-        return text[match.end() :]
-
-
-def _identity_of(prefix: str) -> str:
-    """A prefix without its clock: what stays the same for one process."""
-    return " ".join(_CLOCK.sub("#", prefix).split())
-
-
-def _learn(before: str) -> _Learned | None:
-    prefix = before.rstrip("=")
-    if not prefix.strip() or len(prefix) > _MAX_LEARNED:
-        return None
-    return _Learned(prefix)
-
-
-class _Stream:
-    """The open reports of one stream; more than one only where learned prefixes tell them apart."""
-
-    def __init__(self, name: str, report: ReportBuilder, learned: _Learned | None) -> None:
-        self.name = name
-        self._open: list[tuple[ReportBuilder, _Learned | None]] = [(report, learned)]
-        self._closed: list[ReportBuilder] = []
-
-    @property
-    def reports(self) -> Iterator[ReportBuilder]:
-        """All of them."""
-        yield from self._closed
-        for report, _ in self._open:
-            yield report
-
-    @property
-    def last_line(self) -> int:
-        """The last line that a report used."""
-        return max(report.last_line for report, _ in self._open)
-
-    @property
-    def done(self) -> bool:
-        """Has the last report said that it ends?"""
-        return self._open[0][0].done
-
-    @property
-    def exhausted(self) -> bool:
-        """Nothing more is to come."""
-        return all(report.exhausted for report, _ in self._open)
-
-    @property
-    def unfinished(self) -> bool:
-        """Did the log end inside of a report?"""
-        return any(report.build().truncated for report, _ in self._open)
-
-    def begin(self, report: ReportBuilder, learned: _Learned | None) -> bool:
-        """Take another report in, where a learned prefix keeps it apart; else say no."""
-        if learned is None:
-            return False
-        for at, (open_one, known) in enumerate(self._open):
-            if known is not None and known.identity == learned.identity:
-                self._closed.append(open_one)
-                self._open[at] = (report, learned)
-                return True
-        if len(self._open) >= 16:
-            return False
-        self._open.append((report, learned))
-        return True
-
-    def feed(self, text: str, number: int) -> bool:
-        """Hand a line to the report that it belongs to."""
-        if len(self._open) == 1 and self._open[0][1] is None:
-            return self._open[0][0].feed(text, number)
-        plain = None
-        for report, learned in self._open:
-            if learned is None:
-                plain = report
-                continue
-            rest = learned.strip(text)
-            if rest is not None:
-                return report.feed(rest, number)
-        if plain is None and len(self._open) == 1:
-            plain = self._open[0][0]  # text was glued to the header; it was no prefix
-        return plain.feed(text, number) if plain is not None else False
 
 
 def _without_repeats(reports: list[PrintedReport]) -> tuple[PrintedReport, ...]:

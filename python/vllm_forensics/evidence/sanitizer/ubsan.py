@@ -42,6 +42,11 @@ _CHECKS: Final = tuple((re.compile(pattern), check) for pattern, check in CHECKS
 _MARK: Final = re.compile(r":\s{0,4}runtime error: ")
 _LINE: Final = re.compile(r":(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?$")
 _NO_LINE: Final = re.compile(r"(?:<unknown>|\?\?|\([^()]{1,400}\+0x[0-9a-f]+\))$")
+_BEFORE_PLACE: Final = re.compile(
+    # A line's number, a comment's sign, a logger's name: none of them begins a path
+    r"^(?:L?\d{1,7}(?:\t|:(?=\D)| *[|\u2502]) ?|// "
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]{1,60}:)"
+)
 _PID: Final = re.compile(r"==(\d{1,18})==")
 _ADDRESS: Final = re.compile(rf"(?:address|for pointer|base) ({HEX})")
 _READ: Final = re.compile(r"load of (?:null|misaligned|address)|load of value")
@@ -87,7 +92,7 @@ def _read_access(report: ReportBuilder, message: str) -> None:
 
 def _place(place: str) -> str:
     """Without the text that another program left on the same line."""
-    place = place.strip()
+    place = _BEFORE_PLACE.sub("", place.strip())
     if " " not in place or place.startswith("/") or place[1:3] in {":\\", ":/"}:
         return place
     tail = place.rpartition(" ")[2]

@@ -1,0 +1,57 @@
+"""Takes away what a web page, a mail or a bug tracker has put around and into a line of a log."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Final
+
+_ENTITY: Final = re.compile(r"&(?:[a-z]{2,6}|#\d{1,6}|#x[0-9a-fA-F]{1,6});")
+_ENDS_LINE: Final = re.compile(r"<br ?/?>|</(?:p|div|tr|li|pre|summary)>")
+_TAG: Final = re.compile(
+    r"</?(?:a|b|code|details|div|em|font|i|li|p|pre|s|samp|span|strong|summary|system-err|system-out"
+    r"|table|tbody|td|th|tr|tt|u|ul)(?: [^<>]{0,400})?>|<!\[CDATA\[|\]\]>"
+)
+_CTEST_MARK: Final = re.compile(r"<b>[^<>]{1,80}</b> ")
+"""CTest puts the kind of a defect in bold before the line that names it."""
+_OCTETS: Final = re.compile(r"(?:=[0-9A-F]{2})+")
+_FRAME_START: Final = re.compile(r"#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()")
+_RUN_TOGETHER: Final = re.compile(
+    r"(?<=\S)(?<!previously)[ \t]+(?=#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()"
+    r"|(?:==\d+==)?(?:READ|WRITE) of size |0x[0-9a-f]+ is located |SUMMARY: "
+    r"|(?:previously )?allocated by thread |freed by thread |Thread T\d+ |==\d+=="
+    r"|Uninitialized value was |Shadow bytes around |=?>?0x[0-9a-f]{6,16}: [0-9a-f]{2} "
+    r"|(?:Ind|D)irect leak of |AddressSanitizer can not provide )"
+)
+
+
+def plain_text(text: str) -> str:
+    """The line as the program wrote it; more than one, parted by newlines, where it holds more."""
+    text = text.replace("\ufeff", "").replace("\xa0", " ")
+    if "</" in text or "<br" in text or "<pre" in text or "CDATA[" in text:
+        text = _CTEST_MARK.sub("", text)
+        text = _TAG.sub("", _ENDS_LINE.sub("\n", text))
+    if "&" in text and ";" in text:
+        once = _ENTITY.sub(_character, text)
+        text = _ENTITY.sub(_character, once).replace("\xa0", " ") if once != text else text
+    if "=3D" in text or "=C2=A0" in text:  # quoted-printable
+        text = _OCTETS.sub(_decoded, text).replace("\xa0", " ")
+    return text
+
+
+def parted(text: str) -> str:
+    """A report whose newlines were lost, with newlines again; all else as it is."""
+    if "\n" in text:
+        return text
+    starts = len(_FRAME_START.findall(text))
+    if starts > 1 or (starts == 1 and "Sanitizer: " in text):
+        return _RUN_TOGETHER.sub("\n", text)
+    return text
+
+
+def _character(match: re.Match[str]) -> str:
+    return html.unescape(match[0])
+
+
+def _decoded(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("=", "")).decode("utf-8", "replace")

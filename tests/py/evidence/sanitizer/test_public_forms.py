@@ -1,0 +1,242 @@
+"""Logs as strangers have them: quoted, numbered, marked up, broken, doubled, run together."""
+
+# ruff: noqa: E501 - a runtime's own lines stay whole
+
+import html
+import json
+import quopri
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.model.sanitizer import PrintedReport, Role
+
+USE_AFTER_FREE = """\
+=================================================================
+==4711==ERROR: AddressSanitizer: heap-use-after-free on address 0x60300000a080 at pc 0x55d0c0ffee11 bp 0x7ffd00000010 sp 0x7ffd00000008
+READ of size 8 at 0x60300000a080 thread T0
+    #0 0x55d0c0ffee10 in q::Pool::take(std::vector<int, std::allocator<int> > const&) /srv/q/pool.cc:88:12
+    #1 0x55d0c0ffee20 in main /srv/q/main.cc:12:3
+    #2 0x7f0000029d8f  (/lib/x86_64-linux-gnu/libc.so.6+0x29d8f)
+
+0x60300000a080 is located 16 bytes inside of 32-byte region [0x60300000a070,0x60300000a090)
+freed by thread T0 here:
+    #0 0x55d0c0aaaa10 in operator delete(void*) (/srv/q/bin/q+0x11aa)
+    #1 0x55d0c0ffee30 in q::Pool::drop(int) /srv/q/pool.cc:70:5
+
+previously allocated by thread T0 here:
+    #0 0x55d0c0aaaa00 in operator new(unsigned long) (/srv/q/bin/q+0x11a0)
+    #1 0x55d0c0ffee40 in q::Pool::add(int) /srv/q/pool.cc:60:5
+
+SUMMARY: AddressSanitizer: heap-use-after-free /srv/q/pool.cc:88:12 in q::Pool::take(std::vector<int, std::allocator<int> > const&)
+Shadow bytes around the buggy address:
+  0x0c067fff93c0: fa fa fa fa fa fa fa fa fa fa fa fa fa fa fa fa
+=>0x0c067fff9410:[fd]fd fd fd fa fa fa fa fa fa fa fa fa fa fa fa
+  0x0c067fff9420: fa fa fa fa fa fa fa fa fa fa fa fa fa fa fa fa
+Shadow byte legend (one shadow byte represents 8 application bytes):
+  Addressable:           00
+  Freed heap region:       fd
+==4711==ABORTING
+"""
+RACE = """\
+==================
+WARNING: ThreadSanitizer: data race (pid=4712)
+  Write of size 4 at 0x7b0400000010 by thread T2 (mutexes: write M1):
+    #0 q::count() /srv/q/count.cc:7 (q+0x4c1)
+
+  Previous read of size 4 at 0x7b0400000010 by main thread:
+    #0 main /srv/q/main.cc:9 (q+0x4d2)
+
+SUMMARY: ThreadSanitizer: data race /srv/q/count.cc:7 in q::count()
+==================
+"""
+OVERFLOW = "src/q.cc:7:9: runtime error: signed integer overflow: 1 + 2147483647 cannot be represented in type 'int'\n"
+
+
+def reports(text: str) -> tuple[PrintedReport, ...]:
+    return parse_sanitizer_log([text.encode()]).reports
+
+
+def only(text: str) -> PrintedReport:
+    (report,) = reports(text)
+    return report
+
+
+def without_lines(report: PrintedReport) -> PrintedReport:
+    return replace(report, lines=(0, 0), raw="", occurrences=1)
+
+
+def each(change: Callable[[int, str], str]) -> Callable[[str], str]:
+    return lambda text: "".join(f"{change(at, line)}\n" for at, line in enumerate(text.split("\n")))
+
+
+def after(prefix: str) -> Callable[[str], str]:
+    """A prefix before each line; `%` is the line's number, `@` seconds."""
+    return each(lambda at, line: prefix.replace("%", str(at + 95)).replace("@", f"{at:02d}") + line)
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda text: text,
+    "quoted": after("> "),
+    "quoted without a blank": after(">"),
+    "quoted twice": after(">> "),
+    "quoted and indented": after("   > "),
+    "a table's cells": after(" | "),
+    "indented": after("      "),
+    "behind a tab": after("\t"),
+    "without indentation": each(lambda at, line: line.strip()),
+    "filled up to a width": each(lambda at, line: line.ljust(150)),
+    "tabs for blanks": each(lambda at, line: line.replace("    ", "\t")),
+    "escaped for HTML": html.escape,
+    "escaped twice": lambda text: html.escape(html.escape(text)),
+    "in HTML": lambda text: f"<details><pre>{html.escape(text)}</pre></details>\n",
+    "lines as HTML": lambda text: (
+        "<br>".join(f"<span>{html.escape(line)}</span>" for line in text.split("\n")) + "\n"
+    ),
+    "no-break blanks": each(lambda at, line: line.replace("    #", "\u00a0\u00a0\u00a0\u00a0#")),
+    "a byte order mark": lambda text: "\ufeff" + text,
+    "in an XML test report": lambda text: f"<system-err><![CDATA[{text}]]></system-err>\n",
+    "numbered by cat": after("   %\t"),
+    "numbered by a viewer": after("  %  "),
+    "numbered with a colon": after("%: "),
+    "numbered by a pager": after("  % \u2502 "),
+    "numbered with an L": after("L%: "),
+    "numbered by a debug viewer": after("00000%\t22:39:53\t[19892] "),
+    "numbered within a step": after("[step:%] "),
+    "in a table without bars before the header": lambda text: text.replace("\n", "\n | "),
+    "found by grep -A": each(lambda at, line: f"log/a.txt{':' if 'ER' in line else '-'}{line}"),
+    "found by grep -nA": each(
+        lambda at, line: f"log/a.txt{(':%d:' if 'ER' in line else '-%d-') % at}{line}"
+    ),
+    "behind a time and a level": after("2026-05-01 10:11:@,123 INFO "),
+    "behind a time, a name and a level": after("2026-05-01 10:11:@,123 - q - ERROR - "),
+    "an Android log of today": after(
+        "2026-05-01 10:11:@.123  4321-4329  org.q.app            org.q.app            I  "
+    ),
+    "an Android log of old": after("05-01 10:11:@.123 I/wrap.sh (4321): "),
+    "Buildkite": after("\x1b_bk;t=17012345678@\x07"),
+    "Azure": after("2026-05-01T10:11:@.1234567Z ##[error]"),
+    "Fuchsia": after("[00123.4@][1234][5678][klog] ERROR: "),
+    "a comment": after("// "),
+    "Python's logging": after("ERROR:root:"),
+    "the lines of a heading": lambda text: text.replace("==4711==", "## ").replace("\nREAD", "\n#### READ"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_report_is_the_same_in_every_form(form: str) -> None:
+    wanted = without_lines(only(USE_AFTER_FREE))
+    if form == "the lines of a heading":  # it took the process with it
+        wanted = replace(wanted, pid=None)
+
+    assert without_lines(only(FORMS[form](USE_AFTER_FREE))) == wanted
+    assert len(wanted.chain) == 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_race_is_the_same_in_every_form(form: str) -> None:
+    assert without_lines(only(FORMS[form](RACE))) == without_lines(only(RACE))
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if not form.startswith("found by grep")])
+def test_a_line_of_undefined_behaviour_is_the_same_in_every_form(form: str) -> None:
+    report = only(FORMS[form](OVERFLOW))
+
+    assert (report.kind, report.location) == ("signed-integer-overflow", "src/q.cc:7:9")
+
+
+def test_a_log_that_holds_each_line_twice() -> None:
+    for text in (USE_AFTER_FREE, RACE):
+        doubled = each(lambda _, line: f"{line}\n{line}")(text)
+
+        assert without_lines(only(doubled)) == without_lines(only(text))
+
+
+def test_two_tests_of_one_run_are_no_line_numbers() -> None:
+    mixed = "".join(
+        f"{12 + at % 2}: {line}\n"
+        for pair in zip(USE_AFTER_FREE.split("\n"), USE_AFTER_FREE.replace("4711", "4712").split("\n"), strict=True)
+        for at, line in enumerate(pair)
+    )  # fmt: skip
+
+    one, two = reports(mixed)
+
+    assert (one.pid, two.pid) == (4711, 4712)
+    assert one.chain == two.chain == only(USE_AFTER_FREE).chain
+
+
+def test_a_mail_in_quoted_printable() -> None:
+    text = USE_AFTER_FREE.replace(
+        "std::vector<int, std::allocator<int> > const&", "char const*, long, q::Size"
+    )
+    mail = quopri.encodestring(text.encode()).decode()
+
+    report = only(mail)
+
+    assert (report.kind, report.pid) == ("heap-use-after-free", 4711)
+    assert [event.role for event in report.chain] == [Role.ALLOCATE, Role.FREE, Role.USE]
+    assert report.chain == only(text).chain
+
+
+def test_a_report_whose_newlines_were_lost() -> None:
+    flat = " ".join(line.strip() for line in USE_AFTER_FREE.split("\n"))
+
+    report = only(f"we see this: {flat}\n")
+
+    assert report.chain == only(USE_AFTER_FREE).chain
+    assert report.summary == only(USE_AFTER_FREE).summary
+    assert only(json.dumps({"message": flat}) + "\n").chain == report.chain
+
+
+@pytest.mark.parametrize("width", [72, 80])
+def test_a_mail_that_was_broken_at_blanks(width: int) -> None:
+    broken = []
+    for line in USE_AFTER_FREE.split("\n"):
+        rest = line
+        while len(rest) > width and " " in rest[10:width]:
+            cut = rest.rindex(" ", 10, width)
+            broken.append(rest[:cut])
+            rest = rest[cut + 1 :]
+        broken.append(rest)
+
+    report = only("\n".join(broken))
+
+    wanted = only(USE_AFTER_FREE)
+    assert report.chain == wanted.chain
+    assert (report.address, report.pc, report.thread) == (wanted.address, wanted.pc, wanted.thread)
+    assert report.region == wanted.region
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_a_terminal_that_was_too_narrow(width: int) -> None:
+    broken = [
+        line[at : at + width]
+        for line in USE_AFTER_FREE.split("\n")
+        for at in range(0, len(line) or 1, width)
+    ]
+
+    report = only("\n".join(broken))
+
+    wanted = only(USE_AFTER_FREE)
+    assert report.chain == wanted.chain
+    assert (report.address, report.thread) == (wanted.address, wanted.thread)
+    assert report.region == wanted.region
+
+
+def test_text_of_another_thread_before_a_line_of_the_report() -> None:
+    mixed = (
+        USE_AFTER_FREE.replace("    #1 0x55d0c0ffee20", "3 done [    #1 0x55d0c0ffee20")
+        .replace("READ of", "tick READ of")
+        .replace("0x60300000a080 is located", "tick0x60300000a080 is located")
+        .replace("SUMMARY:", "tock SUMMARY:")
+    )
+
+    assert without_lines(only(mixed)) == without_lines(only(USE_AFTER_FREE))
+
+
+def test_numbers_that_a_site_has_turned_into_links() -> None:
+    linked = USE_AFTER_FREE.replace("    #1 0x55d0c0ffee20", "    acme/q#1 0x55d0c0ffee20")
+
+    assert without_lines(only(linked)) == without_lines(only(USE_AFTER_FREE))
