@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vllm_forensics.model.locations import Certainty, Symbolization
 from vllm_forensics.model.report import Failure, SourceExcerpt
 
 
@@ -55,6 +56,10 @@ class PrintedFrame:
     module: str | None = None
     offset: str | None = None
     build_id: str | None = None
+    is_return_address: bool = False
+    """Do pc and offset lie behind the call, as glibc's backtrace prints them?"""
+    symbolized: Certainty | None = None
+    """The names are not the log's: a file on this machine gave them, and this is how sure it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,3 +217,5 @@ class SanitizerAnswer:
     failures: tuple[Failure, ...]
     complete: bool = True
     """Was every input read to its end?"""
+    symbolization: Symbolization | None = None
+    """What came of looking frames up, where that was asked for."""

@@ -77,6 +77,7 @@ def _without_pc(index: int, text: str, rest: str) -> PrintedFrame | None:
             function=function,
             module=glibc[1],
             offset=glibc[3] if function is None else None,
+            is_return_address=function is None and glibc[3] is not None,
         )
     if rest.startswith("in "):
         rest = rest[3:].lstrip()
