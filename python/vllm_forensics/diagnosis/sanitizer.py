@@ -9,14 +9,16 @@ from vllm_forensics.diagnosis.sanitizer_frames import (
     IsOwn,
     first_own,
     name_of,
+    only_in_interpreter,
     own_by_default,
     place_of,
 )
 from vllm_forensics.diagnosis.sanitizer_kinds import cwe_of, is_null_page, severity_of
 from vllm_forensics.diagnosis.sanitizer_lifetime import lifetime
-from vllm_forensics.diagnosis.sanitizer_signature import signature_of
+from vllm_forensics.diagnosis.sanitizer_signature import leak_signature, signature_of
 from vllm_forensics.model.sanitizer import (
     Culprit,
+    ExplainedLeak,
     ExplainedReport,
     PrintedReport,
     Region,
@@ -54,25 +56,34 @@ def explain_report(report: PrintedReport, is_own: IsOwn = own_by_default) -> Exp
         severity=severity,
         why=why,
         cwe=cwe_of(report),
-        signature=signature_of(report, is_own),
+        signature=signature_of(report),
         explanation=" ".join(_sentences(report, is_own)),
         next_steps=next_steps(report),
         own=own,
+        leaks=_explained_leaks(report, is_own) if report.leaks else (),
+    )
+
+
+def _explained_leaks(report: PrintedReport, is_own: IsOwn) -> tuple[ExplainedLeak, ...]:
+    """One for each leak record. A log that is cut off may lack the last one's stack."""
+    stacks = report.stacks(Role.LEAK)
+    padded = (*stacks, *[None] * (len(report.leaks) - len(stacks)))
+    return tuple(
+        ExplainedLeak(
+            signature=leak_signature(report, stack),
+            culprit=_culprit_in(stack, is_own),
+            interpreter_only=only_in_interpreter(stack),
+        )
+        for _, stack in zip(report.leaks, padded, strict=False)
     )
 
 
 def _culprit(report: PrintedReport, is_own: IsOwn) -> Culprit | None:
     for role in _BLAME:
         for event in report.stacks(role):
-            frame = first_own(event, is_own)
-            if frame is not None:
-                return Culprit(
-                    function=frame.function,
-                    file=frame.file,
-                    line=frame.line,
-                    role=role,
-                    index=frame.index,
-                )
+            culprit = _culprit_in(event, is_own)
+            if culprit is not None:
+                return culprit
     if report.location is None:
         return None
     file, _, rest = report.location.rpartition("/")[2].partition(":")
@@ -81,6 +92,19 @@ def _culprit(report: PrintedReport, is_own: IsOwn) -> Culprit | None:
     if not line.isdigit():
         return None
     return Culprit(function=None, file=head or file, line=int(line), role=Role.USE, index=0)
+
+
+def _culprit_in(event: StackEvent | None, is_own: IsOwn) -> Culprit | None:
+    frame = first_own(event, is_own)
+    if event is None or frame is None:
+        return None
+    return Culprit(
+        function=frame.function,
+        file=frame.file,
+        line=frame.line,
+        role=event.role,
+        index=frame.index,
+    )
 
 
 def _sentences(report: PrintedReport, is_own: IsOwn) -> list[str]:

@@ -38,6 +38,7 @@ _RUNTIME_FILES: Final = re.compile(
     r"|.*/include/c\+\+/.*|.*/(?:bits|ext)/[\w.]+\.(?:h|tcc)|/rustc/.*|.*/rustlib/.*"
     # CPython's own sources
     r"|(?:.*/)?(?:Objects|Python|Modules|Include|Parser)/(?:[\w/]+/)?\w+\.[ch]"
+    r"|(?:.*/)?Programs/(?:python|_\w+)\.c"
     r"|.*/vctools/crt/.*|.*\\vctools\\crt\\.*|minkernel.*"
 )
 _NO_MODULE: Final = re.compile(r"\[(?:stack|heap|vdso|vsyscall|anon.*)\]|<unknown.*>")
@@ -51,6 +52,15 @@ _NOISE: Final = re.compile(
     r"|\[abi:\w+\]|::h[0-9a-f]{16}$|\$[0-9a-f]{16,}"
 )
 _OPERATOR_CALL: Final = "operator()"
+_INTERPRETER_NAMES: Final = re.compile(r"_?Py[A-Z_]\w*")
+_INTERPRETER_FILES: Final = re.compile(
+    r"(?:.*/)?(?:Objects|Python|Modules|Include|Parser|Programs)/(?:[\w/]+/)?\w+\.[ch]"
+)
+_INTERPRETER_MODULES: Final = re.compile(r"(?:.*/)?(?:lib)?python\d(?:\.\d+)?[a-z]*(?:\.so.*)?")
+_LIBRARY_CODE: Final = re.compile(
+    r"(?:std|__gnu_cxx|pybind11|nanobind|boost|testing|fuzzer|core|alloc)::.*"
+)
+"""Templates of libraries: no own frame, and yet compiled into somebody's module."""
 
 
 def own_by_default(frame: PrintedFrame) -> bool:
@@ -131,3 +141,24 @@ def first_own(event: StackEvent | None, is_own: IsOwn) -> PrintedFrame | None:
     if event is None:
         return None
     return next((frame for frame in event.frames if is_own(frame)), None)
+
+
+def only_in_interpreter(event: StackEvent | None) -> bool:
+    """Is the whole stack CPython's and its allocator's, without a frame of an extension?"""
+    if event is None:
+        return False
+    if any(
+        own_by_default(frame)
+        or (frame.function is not None and _LIBRARY_CODE.fullmatch(plain_name(frame.function)))
+        for frame in event.frames
+    ):
+        return False
+    return any(_in_interpreter(frame) for frame in event.frames)
+
+
+def _in_interpreter(frame: PrintedFrame) -> bool:
+    return (
+        (frame.function is not None and _INTERPRETER_NAMES.fullmatch(frame.function) is not None)
+        or (frame.file is not None and _INTERPRETER_FILES.fullmatch(frame.file) is not None)
+        or (frame.module is not None and _INTERPRETER_MODULES.fullmatch(frame.module) is not None)
+    )

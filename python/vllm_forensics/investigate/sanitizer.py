@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -12,14 +13,17 @@ from vllm_forensics.capture.files import is_regular_file, read_source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, read_log, repository_root
 from vllm_forensics.diagnosis.sanitizer import explain_report
 from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, own_by_default
+from vllm_forensics.diagnosis.sanitizer_sieve import Sieve
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.investigate.sanitizer_inputs import read_baseline, read_suppressions
 from vllm_forensics.model.report import Failure, SourceExcerpt
 from vllm_forensics.model.sanitizer import (
     ExplainedLog,
     ExplainedReport,
     LogReading,
     PrintedFrame,
+    PrintedReport,
     SanitizerAnswer,
     SanitizerGroup,
     Severity,
@@ -37,20 +41,32 @@ class AsanOptions:
     """Paths, or parts of them, that are the user's own code; none: the current repository."""
     with_source: bool = True
     """Read the source lines of own frames, where the files are here."""
+    baseline: str | None = None
+    """A file of reports that are known: they are left out."""
+    suppressions: str | None = None
+    """A file of rules for reports that are left out."""
 
 
 def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAnswer:
     """Every report in every log. An input that cannot be read is a failure and stops no other.
 
     Raises:
-        UsageError: no log was named.
+        UsageError: no log was named, or the baseline or the suppressions cannot be read.
 
     """
     if not paths:
         raise UsageError("no log was named", remedy="forensics asan LOG…, or - for standard input")
-    is_own = _own(options.own)
+    is_own = own_rule(options.own)
+    rules, unread = read_suppressions(options.suppressions) if options.suppressions else ((), ())
+    sieve = Sieve(
+        suppressions=rules, baseline=read_baseline(options.baseline) if options.baseline else None
+    )
+
+    def explain(report: PrintedReport) -> ExplainedReport:
+        return explain_report(report, is_own)
+
     logs: list[ExplainedLog] = []
-    failures: list[Failure] = []
+    failures: list[Failure] = list(unread)
     complete = True
     for path in find_logs(paths):
         reading, failure = _read(path)
@@ -59,11 +75,11 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
             complete = False
         if reading is None:
             continue
+        sifted = (sieve.sift(explain(report), explain) for report in reading.reports)
         reports = tuple(
-            _with_source(explain_report(report, is_own))
-            if options.with_source
-            else explain_report(report, is_own)
-            for report in reading.reports
+            _with_source(report) if options.with_source else report
+            for report in sifted
+            if report is not None
         )
         logs.append(
             ExplainedLog(
@@ -74,7 +90,7 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
                 reports=reports,
             )
         )
-        if not reports and failure is None:
+        if not reading.reports and failure is None:
             failures.append(_nothing(path, reading))
     everything = [report for log in logs for report in log.reports]
     return SanitizerAnswer(
@@ -82,6 +98,8 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
         groups=_groups(everything),
         failures=tuple(failures),
         complete=complete,
+        suppressed=sieve.counts(),
+        baseline=sieve.outcome(options.baseline) if options.baseline else None,
     )
 
 
@@ -116,19 +134,31 @@ def _nothing(path: str, reading: LogReading) -> Failure:
     )
 
 
-def _groups(reports: Iterable[ExplainedReport]) -> tuple[SanitizerGroup, ...]:
-    """Equal reports counted; own code first, highest danger first, then the most frequent."""
+def _groups(reports: Sequence[ExplainedReport]) -> tuple[SanitizerGroup, ...]:
+    """Equal reports counted: highest danger first, own code first, then the most frequent.
+
+    Leak records are counted too, each by itself, behind the reports.
+    """
     counts: dict[str, int] = {}
-    rank: dict[str, tuple[bool, int]] = {}
+    rank: dict[str, tuple[int, bool]] = {}
     for report in reports:
         signature = report.signature
         counts[signature] = counts.get(signature, 0) + report.printed.occurrences
-        rank.setdefault(signature, (report.culprit is None, _ORDER[report.severity]))
+        rank.setdefault(signature, (_ORDER[report.severity], report.culprit is None))
     ordered = sorted(counts, key=lambda name: (*rank[name], -counts[name]))
-    return tuple(SanitizerGroup(signature=name, count=counts[name]) for name in ordered)
+    leaks: Counter[str] = Counter()
+    for report in reports:
+        leaks.update(leak.signature for leak in report.leaks if leak.signature not in counts)
+    return (
+        *(SanitizerGroup(signature=name, count=counts[name]) for name in ordered),
+        *(
+            SanitizerGroup(signature=name, count=count, of_leaks=True)
+            for name, count in leaks.most_common()
+        ),
+    )
 
 
-def _own(paths: tuple[str, ...]) -> IsOwn:
+def own_rule(paths: tuple[str, ...]) -> IsOwn:
     """The rule for own frames: what was said, else what lies under the current repository."""
     root = repository_root()
     cleaned = tuple(path.rstrip("/").replace("\\", "/") for path in paths if path.strip("/"))

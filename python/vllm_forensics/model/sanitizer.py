@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from vllm_forensics.model.locations import Certainty, Symbolization
 from vllm_forensics.model.report import Failure, SourceExcerpt
+from vllm_forensics.model.sanitizer_sieve import BaselineOutcome, SuppressionCount
 
 
 class Role(StrEnum):
@@ -172,6 +173,24 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SignaturePart:
+    """One thing that makes a report this bug and no other."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedLeak:
+    """What was concluded from one leak record; in the order of the report's leaks."""
+
+    signature: str
+    culprit: Culprit | None
+    interpreter_only: bool
+    """Its stack lies in CPython and its runtimes alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedReport:
     """One report and what was concluded from it."""
 
@@ -187,14 +206,18 @@ class ExplainedReport:
     """The user's own frames, as (place in the chain, place in its stack)."""
     excerpts: tuple[SourceExcerpt | None, ...] = ()
     """One for each stack of the chain: the source at its first own frame, where it is here."""
+    leaks: tuple[ExplainedLeak, ...] = ()
+    """One for each leak of `printed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanitizerGroup:
-    """Reports with one signature."""
+    """Reports, or leak records, with one signature."""
 
     signature: str
     count: int
+    of_leaks: bool = False
+    """Leak records are counted, out of whatever reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,3 +242,6 @@ class SanitizerAnswer:
     """Was every input read to its end?"""
     symbolization: Symbolization | None = None
     """What came of looking frames up, where that was asked for."""
+    suppressed: tuple[SuppressionCount, ...] = ()
+    """Every rule that was given, in order, and what it left out."""
+    baseline: BaselineOutcome | None = None

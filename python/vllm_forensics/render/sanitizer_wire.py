@@ -7,12 +7,15 @@ from typing import Any, Literal
 import msgspec
 
 from vllm_forensics.model.sanitizer import (
+    Culprit,
     ExplainedLog,
     ExplainedReport,
     PrintedReport,
+    Role,
     SanitizerAnswer,
     StackEvent,
 )
+from vllm_forensics.model.sanitizer_sieve import BaselineOutcome
 from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.wire import FailureWire
 
@@ -71,14 +74,6 @@ class RegionWire(msgspec.Struct, frozen=True, kw_only=True):
     place: str | None
 
 
-class LeakWire(msgspec.Struct, frozen=True, kw_only=True):
-    """One leak record."""
-
-    direct: bool
-    size: int
-    objects: int
-
-
 class CulpritWire(msgspec.Struct, frozen=True, kw_only=True):
     """The first own frame."""
 
@@ -86,6 +81,18 @@ class CulpritWire(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None
     line: int | None
     role: str
+
+
+class LeakWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One leak record. `stack` is the place of its frames in the report's `chain`, from 0."""
+
+    direct: bool
+    size: int
+    objects: int
+    signature: str | None
+    culprit: CulpritWire | None
+    interpreter_only: bool
+    stack: int | None
 
 
 class SeverityWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,10 +143,30 @@ class LogWire(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SanitizerGroupWire(msgspec.Struct, frozen=True, kw_only=True):
-    """Reports with one signature."""
+    """Reports with one signature; with `of` leaks: leak records, out of whatever reports."""
 
     signature: str
     count: int
+    of: Literal["reports", "leaks"]
+
+
+class SuppressionWire(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of --suppressions, its line, and how many reports and leak records it left out."""
+
+    rule: str
+    line: int
+    reports: int
+    leaks: int
+
+
+class BaselineWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What --baseline left out; `gone` are its signatures that were not seen."""
+
+    path: str
+    known: int
+    known_leaks: int
+    new: int
+    gone: list[str]
 
 
 class SanitizerAnswerWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +177,8 @@ class SanitizerAnswerWire(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogWire]
     reports: list[SanitizerReportWire]
     groups: list[SanitizerGroupWire]
+    baseline: BaselineWire | None
+    suppressed: list[SuppressionWire]
     failures: list[FailureWire]
 
 
@@ -162,8 +191,22 @@ def render_sanitizer_json(answer: SanitizerAnswer) -> str:
         logs=logs,
         reports=[report_to_wire(report, log.path) for log in answer.logs for report in log.reports],
         groups=[
-            SanitizerGroupWire(signature=group.signature, count=group.count)
+            SanitizerGroupWire(
+                signature=group.signature,
+                count=group.count,
+                of="leaks" if group.of_leaks else "reports",
+            )
             for group in answer.groups
+        ],
+        baseline=_baseline(answer.baseline),
+        suppressed=[
+            SuppressionWire(
+                rule=count.suppression.text,
+                line=count.suppression.line,
+                reports=count.reports,
+                leaks=count.leaks,
+            )
+            for count in answer.suppressed
         ],
         failures=[
             FailureWire(path=failure.path, error=failure.error, remedy=failure.remedy)
@@ -182,7 +225,7 @@ def report_to_wire(report: ExplainedReport, log: str) -> SanitizerReportWire:
     """One report of the log at the path `log`."""
     printed = report.printed
     own = frozenset(report.own)
-    access, culprit = printed.access, report.culprit
+    access = printed.access
     return SanitizerReportWire(
         sanitizer=printed.sanitizer,
         kind=printed.kind,
@@ -198,20 +241,10 @@ def report_to_wire(report: ExplainedReport, log: str) -> SanitizerReportWire:
         chain=[_event(at, event, own) for at, event in enumerate(printed.chain)],
         region=_region(printed),
         shadow=printed.shadow,
-        leaks=[
-            LeakWire(direct=leak.direct, size=leak.size, objects=leak.objects)
-            for leak in printed.leaks
-        ],
+        leaks=_leaks(report) if printed.leaks else [],
         locks=list(printed.locks),
         hints=list(printed.hints),
-        culprit=CulpritWire(
-            function=culprit.function,
-            file=culprit.file,
-            line=culprit.line,
-            role=culprit.role.value,
-        )
-        if culprit
-        else None,
+        culprit=_culprit(report.culprit),
         severity=SeverityWire(level=report.severity.value, why=list(report.why)),
         cwe=report.cwe,
         truncated=printed.truncated,
@@ -223,6 +256,48 @@ def report_to_wire(report: ExplainedReport, log: str) -> SanitizerReportWire:
         next_steps=list(report.next_steps),
         raw=printed.raw,
         log=log,
+    )
+
+
+def _culprit(culprit: Culprit | None) -> CulpritWire | None:
+    if culprit is None:
+        return None
+    return CulpritWire(
+        function=culprit.function,
+        file=culprit.file,
+        line=culprit.line,
+        role=culprit.role.value,
+    )
+
+
+def _leaks(report: ExplainedReport) -> list[LeakWire]:
+    places = [at for at, event in enumerate(report.printed.chain) if event.role is Role.LEAK]
+    wires = []
+    for number, leak in enumerate(report.printed.leaks):
+        judged = report.leaks[number] if number < len(report.leaks) else None
+        wires.append(
+            LeakWire(
+                direct=leak.direct,
+                size=leak.size,
+                objects=leak.objects,
+                signature=judged.signature if judged else None,
+                culprit=_culprit(judged.culprit) if judged else None,
+                interpreter_only=judged.interpreter_only if judged else False,
+                stack=places[number] if number < len(places) else None,
+            )
+        )
+    return wires
+
+
+def _baseline(baseline: BaselineOutcome | None) -> BaselineWire | None:
+    if baseline is None:
+        return None
+    return BaselineWire(
+        path=baseline.path,
+        known=baseline.known,
+        known_leaks=baseline.known_leaks,
+        new=baseline.new,
+        gone=list(baseline.gone),
     )
 
 

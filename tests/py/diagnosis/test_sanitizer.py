@@ -6,7 +6,7 @@ import pytest
 from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
 
 from vllm_forensics.diagnosis.sanitizer import explain_report
-from vllm_forensics.diagnosis.sanitizer_frames import own_by_default, plain_name
+from vllm_forensics.diagnosis.sanitizer_frames import plain_name
 from vllm_forensics.diagnosis.sanitizer_signature import signature_of
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import ExplainedReport, PrintedReport, Severity
@@ -117,7 +117,7 @@ def test_the_signature_ignores_what_differs_between_two_runs() -> None:
 
     one, two = printed(text), printed(other)
 
-    assert signature_of(one, own_by_default) == signature_of(two, own_by_default)
+    assert signature_of(one) == signature_of(two)
 
 
 def test_two_compilers_give_one_signature() -> None:
@@ -137,7 +137,7 @@ def test_a_race_is_an_unordered_pair() -> None:
 
     one, two = printed(text.format("f()", "g()")), printed(text.format("g()", "f()"))
 
-    assert signature_of(one, own_by_default) == signature_of(two, own_by_default)
+    assert signature_of(one) == signature_of(two)
 
 
 def test_a_null_field_is_low_and_a_wild_write_is_high() -> None:

@@ -19,9 +19,13 @@ class AsanCommandOptions:
     output_format: str
     output: str | None
     own: tuple[str, ...]
+    baseline: str | None
+    suppressions: str | None
     all_frames: bool
+    everything: bool
     include_secrets: bool
     quiet: bool
+    verbose: bool
     no_color: bool
 
 
@@ -41,9 +45,21 @@ class AsanCommandOptions:
     metavar="PATH",
     help="Your own code: a folder, file or module, or a part of its path. Repeatable.",
 )
+@click.option(
+    "--baseline",
+    type=click.Path(),
+    help="Only what is not in this file: an answer in JSON, signatures one a line, or a log.",
+)
+@click.option(
+    "--suppressions",
+    type=click.Path(),
+    help="Leave out what these rules match, and count it: TYPE:PATTERN, as the sanitizers' own.",
+)
+@click.option("--all", "everything", is_flag=True, help="Tell every kind of report in full.")
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
+@click.option("-v", "--verbose", is_flag=True, help="Signatures, and rules that matched nothing.")
 @click.option("--no-color", is_flag=True, help="No colours.")
 def command(logs: tuple[str, ...], **options: object) -> None:
     """Explain every sanitizer report in logs, as allocate, free and use.
@@ -54,8 +70,15 @@ def command(logs: tuple[str, ...], **options: object) -> None:
     """
     chosen = AsanCommandOptions(**options)  # type: ignore[arg-type]
     require_writable(chosen.output)
-    is_text = chosen.output_format == "text"
-    answer = investigate_logs(logs, AsanOptions(own=chosen.own, with_source=is_text))
+    answer = investigate_logs(
+        logs,
+        AsanOptions(
+            own=chosen.own,
+            with_source=chosen.output_format == "text",
+            baseline=chosen.baseline,
+            suppressions=chosen.suppressions,
+        ),
+    )
     shown = clean_answer(answer, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(answer))
@@ -66,7 +89,7 @@ def _render(answer: SanitizerAnswer, chosen: AsanCommandOptions) -> str:
         from vllm_forensics.render.sanitizer_wire import render_sanitizer_json
 
         return render_sanitizer_json(answer)
-    from vllm_forensics.render.sanitizer import render_sanitizer
+    from vllm_forensics.render.sanitizer import Extent, render_sanitizer
     from vllm_forensics.render.terminal import Detail, TerminalStyle
 
     style = TerminalStyle(
@@ -75,7 +98,8 @@ def _render(answer: SanitizerAnswer, chosen: AsanCommandOptions) -> str:
         all_frames=chosen.all_frames,
         detail=Detail.SENTENCE if chosen.quiet else Detail.FULL,
     )
-    return render_sanitizer(answer, style)
+    extent = Extent(everything=chosen.everything, verbose=chosen.verbose)
+    return render_sanitizer(answer, style, extent)
 
 
 def _status(answer: SanitizerAnswer) -> int:

@@ -1,0 +1,55 @@
+"""Words and small tables that all texts about sanitizer reports share."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+from vllm_forensics.model.locations import Certainty
+from vllm_forensics.model.sanitizer import PrintedFrame, Severity
+
+WIDEST: Final = 110
+LEVEL_STYLES: Final = {Severity.HIGH: "mark", Severity.MEDIUM: "caution", Severity.LOW: "none"}
+
+
+def name_in_line(frame: PrintedFrame) -> str:
+    """The function without its arguments; where it has no name, module and offset."""
+    if frame.function is not None:
+        return frame.function.partition("(")[0] or frame.function
+    module = (frame.module or "?").replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{module}+{frame.offset}" if frame.offset else (frame.pc or module)
+
+
+def place_in_line(frame: PrintedFrame) -> str | None:
+    """FILE:LINE with at most one folder, or None."""
+    if frame.file is None:
+        return None
+    parts = frame.file.replace("\\", "/").split("/")
+    short = "/".join(parts[-2:]) if len(parts) > 3 else frame.file
+    place = f"{short}:{frame.line}" if frame.line is not None else short
+    return f"{place} (likely)" if frame.symbolized is Certainty.LIKELY else place
+
+
+def labelled(label: str, texts: list[Text]) -> Table:
+    """A word, and lines beside it."""
+    table = Table.grid(padding=0)
+    table.add_column(width=7, no_wrap=True)
+    table.add_column(overflow="fold", max_width=WIDEST - 7)
+    for position, text in enumerate(texts):
+        table.add_row(Text(label, style="head") if position == 0 else "", text)
+    return table
+
+
+def wrapped(text: Text) -> Table:
+    """A paragraph."""
+    table = Table.grid()
+    table.add_column(overflow="fold", max_width=WIDEST)
+    table.add_row(text)
+    return table
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 report`, `2 reports`."""
+    return f"{number:,} {noun}{'s' if number != 1 else ''}"
