@@ -13,7 +13,8 @@ from vllm_forensics.model.sanitizer import PrintedFrame
 
 _FRAME: Final = re.compile(r"#(\d{1,4})(?:\.\d+)?:?[ \t]+(?:(?:pc )?(0x[0-9a-fA-F]+)(?:[ \t]+|$))?")
 _ANDROID: Final = re.compile(
-    r"#(\d{1,4})[ \t]+pc ([0-9a-f]{6,16})[ \t]+(\S+)(?: \((.*?)(?:\+\d+)?\))?"
+    r"#(\d{1,4})[ \t]+pc ([0-9a-f]{6,16})[ \t]+(\S+)(?: \(offset 0x[0-9a-f]+\))?"
+    r"(?: \((?!BuildId: )(.*?)(?:\+\d+)?\))?"
     r"(?: \(BuildId: ([0-9a-fA-F]+)\))?$"
 )
 _BUILD_ID: Final = re.compile(r"\(BuildId: ([0-9a-fA-F-]+)\)$")

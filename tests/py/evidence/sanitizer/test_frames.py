@@ -47,6 +47,8 @@ FORMS = [
         "fxl::run(int)", "../../src/x.cc", 38, None, "libx.so", "0x4d8",
     ),
     ("#00 pc 000000000004f0a8  /system/lib64/libc.so (abort+176)", "abort", None, None, None, "/system/lib64/libc.so", "0x4f0a8"),
+    ("#01 pc 00000000000d2b90  /data/libx.so (BuildId: 0011aabb)", None, None, None, None, "/data/libx.so", "0xd2b90"),
+    ("#02 pc 0000000000001b90  /d/base.apk!libx.so (offset 0x5000) (f+12) (BuildId: 0a)", "f", None, None, None, "/d/base.apk!libx.so", "0x1b90"),
     ("#9 ./a.out(main+0x9f) [0x5558]", "main", None, None, None, "./a.out", None),
     ("#7 0x10 in _start_main crtbegin.c", "_start_main", "crtbegin.c", None, None, None, None),
     ("#3 0x10 in fuzzer::Run(char const*) fuzzer.o", "fuzzer::Run(char const*)", "fuzzer.o", None, None, None, None),
