@@ -27,9 +27,8 @@ constexpr int kMaxStacks = 100;
 constexpr int kMaxRuntimes = 8;
 
 /// const char* _Py_DumpTracebackThreads(int, PyInterpreterState*, PyThreadState*): exported by
-/// CPython 3.11 to 3.14. Null for both states lets it find them.
+/// CPython. Null for both states lets it find them.
 using DumpThreads = const char* (*)(int, void*, void*);
-using ThisThread = void* (*)();
 using DeathCallback = void (*)();
 using SetDeathCallback = void (*)(DeathCallback);
 using SetReportPath = void (*)(const char*);
@@ -37,7 +36,6 @@ using SetReportPath = void (*)(const char*);
 /// What the reports' paths begin with; empty: nobody asked.
 char prefix[PATH_MAX];
 DumpThreads dump_threads = nullptr;
-ThisThread this_thread = nullptr;
 int stacks_written = 0;
 pid_t told_by = 0;
 
@@ -65,7 +63,7 @@ void write_python_stack(const char* sanitizer) {
   const int length =
       std::snprintf(line, sizeof(line), "== %s %ld\n", sanitizer, syscall(SYS_gettid));
   (void)syscall(SYS_write, fd, line, static_cast<std::size_t>(length));
-  (void)dump_threads(fd, nullptr, this_thread != nullptr ? this_thread() : nullptr);
+  (void)dump_threads(fd, nullptr, nullptr);
   (void)syscall(SYS_close, fd);
 }
 
@@ -142,7 +140,6 @@ void hook_runtime(void* handle, bool is_gcc_ubsan) {
     return;
   }
   dump_threads = find<DumpThreads>(RTLD_DEFAULT, "_Py_DumpTracebackThreads");
-  this_thread = find<ThisThread>(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
   static Runtimes runtimes;
   (void)dl_iterate_phdr(collect_runtime, &runtimes);
   for (int at = 0; at < runtimes.count; ++at) {

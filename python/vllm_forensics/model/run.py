@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vllm_forensics.model.process import Address
 from vllm_forensics.model.report import Crash, Failure
+from vllm_forensics.model.sanitized import SanitizedRun
 from vllm_forensics.model.syscalls import SyscallFinding
 
 
@@ -66,3 +67,5 @@ class RunReport:
     """What the last system calls prove, where they were traced."""
     given_up: tuple[str, ...] = ()
     """Evidence that this run could not have, and why."""
+    sanitized: SanitizedRun | None = None
+    """What a sanitizer said, where one watched."""

@@ -9,7 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.run import RunReport
+from vllm_forensics.model.sanitized import SanitizedReport, SanitizedRun
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.sanitizer_wire import SanitizerReportWire, report_to_wire
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
 
@@ -32,6 +34,36 @@ class SyscallWire(msgspec.Struct, frozen=True, kw_only=True):
     proof: list[str]
 
 
+class PythonFrameWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One Python function; innermost first."""
+
+    index: int
+    function: str
+    file: str | None
+    line: int | None
+    kind: Literal["python"]
+
+
+class RunSanitizerReportWire(SanitizerReportWire, frozen=True, kw_only=True):
+    """A sanitizer's report of one process of the run, as in forensics.asan/1, and what joins it."""
+
+    python: list[PythonFrameWire]
+    """What Python did at that moment; empty where that is not known."""
+    python_thread: Literal["current", "main"] | None
+    """Whose stack that is: of the thread of the report, or of the main one, where that has none."""
+    core: str | None
+    conclusion: str
+
+
+class SanitizedWire(msgspec.Struct, frozen=True, kw_only=True):
+    """How a sanitizer, or its like, watched."""
+
+    name: str
+    method: Literal["launcher", "preload", "preload-only", "linked", "valgrind", "sample"]
+    verdict: str
+    notes: list[str]
+
+
 class RunReportWire(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `forensics run --format json`."""
 
@@ -40,8 +72,9 @@ class RunReportWire(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     processes: list[ProcessWire]
     crashes: list[CrashWire]
-    reports: list[None]
-    """Sanitizer reports, once they are read."""
+    reports: list[RunSanitizerReportWire]
+    sanitized: SanitizedWire | None
+    """Null where none watched."""
     endings: list[str]
     syscalls: list[SyscallWire]
     given_up: list[str]
@@ -64,7 +97,10 @@ def render_run_json(report: RunReport) -> str:
             for process in report.processes
         ],
         crashes=[crash_to_wire(crash) for crash in report.crashes],
-        reports=[],
+        reports=[_sanitizer_report(found) for found in report.sanitized.reports]
+        if report.sanitized
+        else [],
+        sanitized=_sanitized(report.sanitized) if report.sanitized else None,
         endings=list(report.endings),
         syscalls=[
             SyscallWire(
@@ -82,6 +118,40 @@ def render_run_json(report: RunReport) -> str:
         ],
     )
     return json_text(wire)
+
+
+def _sanitizer_report(found: SanitizedReport) -> RunSanitizerReportWire:
+    base = report_to_wire(found.report, found.log)
+    fields = {name: getattr(base, name) for name in base.__struct_fields__}
+    fields["pid"] = base.pid if base.pid is not None else found.pid
+    python = found.python
+    return RunSanitizerReportWire(
+        **fields,
+        python=[
+            PythonFrameWire(
+                index=index,
+                function=frame.function,
+                file=frame.file,
+                line=frame.line,
+                kind="python",
+            )
+            for index, frame in enumerate(python.frames)
+        ]
+        if python is not None
+        else [],
+        python_thread=python.thread.value if python is not None else None,
+        core=found.core,
+        conclusion=found.conclusion,
+    )
+
+
+def _sanitized(run: SanitizedRun) -> SanitizedWire:
+    return SanitizedWire(
+        name=run.plan.name,
+        method=run.plan.method.value,
+        verdict=run.verdict,
+        notes=list(run.plan.notes),
+    )
 
 
 def render_endings(report: RunReport, style: TerminalStyle) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from vllm_forensics.capture.sanitized_program import instrumented, run_plain
 from vllm_forensics.capture.strace import remove_log, run_straced
 from vllm_forensics.capture.supervisor import (
     CoreContents,
@@ -18,12 +21,15 @@ from vllm_forensics.capture.supervisor import (
     remove_evidence,
     run_supervised,
 )
-from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
+from vllm_forensics.cli.output import require_writable, terminal_width
+from vllm_forensics.cli.run_teller import RunTeller
+from vllm_forensics.cli.watcher import Watcher, watcher_options, with_sanitizer
 from vllm_forensics.errors import ForensicsError, UsageError
 from vllm_forensics.render.clean import clean, mask_arguments
 
 if TYPE_CHECKING:
     from vllm_forensics.model.run import RunReport
+    from vllm_forensics.model.sanitized import RunPlan
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
     help="Seconds without output or processor time after which it is looked into, once a stall.",
 )
 @click.option("--probe", help="A command that fails when the program hangs; with --stall.")
+@watcher_options
 @click.option("--strace", is_flag=True, help="Trace system calls; no minicore then.")
 @click.option(
     "--full",
@@ -64,6 +71,7 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     budget: int,
     stall: float | None,
     probe: str | None,
+    watcher: Watcher,
     strace: bool,  # noqa: FBT001
     full: bool,  # noqa: FBT001
     output_format: str,
@@ -84,6 +92,47 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         raise UsageError(
             "standard output belongs to the program", remedy="add --output report.json"
         )
+    _refuse_contradictions(strace=strace, full=full, stall=stall, probe=probe, watcher=watcher)
+    require_writable(output)
+    where = evidence_folder(folder)
+    shown = program if include_secrets else mask_arguments(program)
+    teller = RunTeller(
+        output_format=output_format,
+        output=output,
+        include_secrets=include_secrets,
+        no_color=no_color,
+        always=folder is not None or output is not None,
+    )
+    if strace:
+        status, report = _trace(program, shown, where)
+        if not teller.tell(report):
+            remove_log(where)
+        raise click.exceptions.Exit(status)
+    keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
+    watch = None if stall is None else _StallReporter(stall, probe)
+    try:
+        plan = watcher.plan(program, where)
+    except ForensicsError:
+        remove_evidence(where)  # nothing was started
+        raise
+    with _command_line(program, plan) as started:
+        if plan is None or plan.supervised:
+            result = run_supervised(started, where, keep, watch, _answer)
+        else:
+            result = run_plain(started)
+    told = False
+    if plan is not None:
+        told = teller.tell(with_sanitizer(_explain(shown, result, full=full), plan))
+    elif not result.died_of_nothing or teller.always:
+        told = teller.tell(_explain(shown, result, full=full))
+    if not told:
+        remove_evidence(where)
+    raise click.exceptions.Exit(result.status)
+
+
+def _refuse_contradictions(
+    *, strace: bool, full: bool, stall: float | None, probe: str | None, watcher: Watcher
+) -> None:
     if strace and (full or stall is not None or _was_given("budget")):
         raise UsageError(
             "a process has one tracer: with strace there is no minicore, full, small or of a stall",
@@ -91,26 +140,17 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         )
     if probe is not None and stall is None:
         raise UsageError("--probe needs to know how often", remedy="add --stall SECONDS")
-    require_writable(output)
-    where = evidence_folder(folder)
-    shown = program if include_secrets else mask_arguments(program)
-    unasked = folder is None and output is None
-    if strace:
-        status, report = _trace(program, shown, where)
-        if unasked and not _says_anything(report):
-            remove_log(where)
-        else:
-            _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
-        raise click.exceptions.Exit(status)
-    keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
-    watch = None if stall is None else _StallReporter(stall, probe)
-    result = run_supervised(program, where, keep, watch, _answer)
-    if result.died_of_nothing and unasked:
-        remove_evidence(where)
-    else:
-        report = _explain(shown, result, full=full)
-        _tell(clean(report, include_secrets=include_secrets), output_format, output, no_color)
-    raise click.exceptions.Exit(result.status)
+    if strace and watcher.watches:
+        raise UsageError(
+            "what system calls prove and what a sanitizer sees are two runs",
+            remedy="leave out --strace, or the sanitizer",
+        )
+
+
+def _command_line(
+    program: tuple[str, ...], plan: RunPlan | None
+) -> AbstractContextManager[Sequence[str]]:
+    return nullcontext(program) if plan is None else instrumented(plan)
 
 
 class _StallReporter:
@@ -169,39 +209,9 @@ def _trace(program: tuple[str, ...], shown: tuple[str, ...], where: Path) -> tup
     return result.status, explain_straced_run(shown, result, TriageOptions())
 
 
-def _says_anything(report: RunReport) -> bool:
-    return bool(report.crashes or report.endings or report.syscalls or report.failures)
-
-
 def _explain(program: tuple[str, ...], result: SupervisedResult, *, full: bool) -> RunReport:
     # The program starts before the explaining half is loaded: that takes longer than the start.
     from vllm_forensics.investigate.run import explain_run
     from vllm_forensics.investigate.triage import TriageOptions
 
     return explain_run(program, result, TriageOptions(), prefer_kernel_cores=full)
-
-
-def _tell(report: RunReport, output_format: str, output: str | None, no_color: bool) -> None:  # noqa: FBT001
-    from vllm_forensics.render.run import render_run_json
-
-    if output_format == "json":
-        emit(render_run_json(report), output)
-        return
-    color = output is None and wants_color(no_color=no_color, to_file=False)
-    text = _text(report, color=color)
-    if output is not None:
-        emit(text, output)
-    else:
-        sys.stderr.write(text)
-
-
-def _text(report: RunReport, *, color: bool) -> str:
-    from vllm_forensics.investigate.triage import group, own_frames
-    from vllm_forensics.model.report import Report
-    from vllm_forensics.render.run import render_endings
-    from vllm_forensics.render.terminal import TerminalStyle, render_terminal
-
-    style = TerminalStyle(width=terminal_width(), color=color)
-    crashes = Report(crashes=report.crashes, groups=group(report.crashes), failures=())
-    explained = render_terminal(crashes, style, own_frames(crashes)) if report.crashes else ""
-    return explained + render_endings(report, style)

@@ -1,0 +1,106 @@
+"""The options of `forensics run` that let a sanitizer, or its like, watch the program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vllm_forensics.errors import UsageError
+
+if TYPE_CHECKING:
+    from vllm_forensics.model.run import RunReport
+    from vllm_forensics.model.sanitized import RunPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Who is to watch, as the options say."""
+
+    asan: bool
+    ubsan: bool
+    tsan: bool
+    preload_only: bool
+    build: Path | None
+
+    @property
+    def watches(self) -> bool:
+        """Was anybody asked to?"""
+        return self.asan or self.ubsan or self.tsan or self.preload_only
+
+    def plan(self, command: tuple[str, ...], folder: Path) -> RunPlan | None:
+        """The plan, its Python proved to start; None where nobody is to watch.
+
+        Raises:
+            UsageError: options that exclude each other.
+            ToolError: a tool or runtime is missing, or Python does not start with it.
+
+        """
+        if not self.watches:
+            if self.build is not None:
+                raise UsageError(
+                    "--build says where a sanitizer's build is", remedy="add --asan or --tsan"
+                )
+            return None
+        from vllm_forensics.investigate.sanitized_plan import SanitizeRequest, plan_sanitized
+        from vllm_forensics.investigate.sanitized_run import require_start
+
+        plan = plan_sanitized(
+            SanitizeRequest(
+                command=command,
+                flavour=self._flavour(),
+                folder=folder.absolute(),
+                environment=os.environ,
+                build=self.build,
+                preload_only=self.preload_only,
+            )
+        )
+        require_start(plan)
+        return plan
+
+    def _flavour(self) -> str:
+        names = (("asan", self.asan or self.preload_only), ("ubsan", self.ubsan))
+        chosen = "-".join(name for name, on in names if on)
+        if self.tsan and chosen:
+            raise UsageError(
+                "ThreadSanitizer cannot be combined with the others",
+                remedy="run twice: forensics run --asan --ubsan, then forensics run --tsan",
+            )
+        return "tsan" if self.tsan else chosen
+
+
+def watcher_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options to a click command, which gets them as one argument: `watcher`."""
+
+    @click.option("--asan", is_flag=True, help="AddressSanitizer watches.")
+    @click.option("--ubsan", is_flag=True, help="UndefinedBehaviorSanitizer; goes with --asan.")
+    @click.option("--tsan", is_flag=True, help="ThreadSanitizer watches.")
+    @click.option(
+        "--build",
+        type=click.Path(path_type=Path),
+        help="What forensics build made, or the modules' folder. Default: .forensics/asan or so.",
+    )
+    @click.option(
+        "--preload-only",
+        is_flag=True,
+        help="AddressSanitizer watches code that was not built for it, and sees less.",
+    )
+    @wraps(command)
+    def with_watcher(**options: Any) -> None:
+        names = ("asan", "ubsan", "tsan", "build", "preload_only")
+        watcher = Watcher(**{name: options.pop(name) for name in names})
+        command(watcher=watcher, **options)
+
+    return with_watcher
+
+
+def with_sanitizer(report: RunReport, plan: RunPlan) -> RunReport:
+    """The report of a run with what the watcher said."""
+    from vllm_forensics.investigate import sanitized_run
+
+    return sanitized_run.with_sanitizer(report, plan)

@@ -1,0 +1,151 @@
+"""Explains what a sanitizer, Python and the supervisor left of one run, joined by process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.capture.logs import find_logs
+from vllm_forensics.capture.sanitized_program import read_head, read_python_stacks, start_once
+from vllm_forensics.diagnosis.sanitized import conclude_run, verdict
+from vllm_forensics.diagnosis.sanitizer_traps import find_traps
+from vllm_forensics.errors import ToolError
+from vllm_forensics.evidence.python_stack import parse_python_stacks
+from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
+from vllm_forensics.model.report import Crash, Failure
+from vllm_forensics.model.run import RunReport
+from vllm_forensics.model.sanitized import PythonStack, RunPlan, SanitizedReport, SanitizedRun
+from vllm_forensics.model.sanitizer import ExplainedLog
+
+_UBSAN: Final = ".ubsan."
+
+
+def require_start(plan: RunPlan) -> None:
+    """See that the program's Python starts with the runtime in it, before anything is at stake.
+
+    Raises:
+        ToolError: it does not; the runtime's own words are told, or what they are known to mean.
+
+    """
+    done = start_once(plan)
+    if done is None or done.status == 0:
+        return
+    said = done.stderr.decode("utf-8", "replace")
+    for trap in find_traps(said):
+        raise ToolError(f"{plan.interpreter} does not start: {trap.what}", remedy=trap.remedy)
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    ended = f"status {done.status}" if done.status > 0 else signal.Signals(-done.status).name
+    raise ToolError(
+        f"{plan.interpreter} does not start with {plan.name} ({ended}): "
+        f"{lines[0] if lines else 'it says nothing'}",
+        remedy="forensics doctor checks what the runtimes need",
+    )
+
+
+def with_sanitizer(report: RunReport, plan: RunPlan) -> RunReport:
+    """The report of a run with every sanitizer report joined to its Python stack and its core."""
+    logs = find_logs([plan.reports])
+    logs = [log for log in logs if log != plan.reports]  # a family without members names itself
+    failures: tuple[Failure, ...] = ()
+    joined: tuple[SanitizedReport, ...] = ()
+    if logs:
+        answer = investigate_logs(logs, AsanOptions())
+        stacks = {
+            pid: parse_python_stacks(text) for pid, text in read_python_stacks(plan.reports).items()
+        }
+        cores = {crash.pid: crash for crash in report.crashes}
+        joined = tuple(
+            found for log in answer.logs for found in _join(log, answer.logs, stacks, cores)
+        )
+        failures = tuple(failure for told in answer.failures for failure in _trapped(told))
+    return replace(
+        report,
+        failures=(*report.failures, *failures),
+        sanitized=SanitizedRun(
+            plan=plan, reports=joined, verdict=verdict(plan, len(joined), report.status)
+        ),
+    )
+
+
+def _trapped(failure: Failure) -> tuple[Failure, ...]:
+    """A log without a report: what the runtime says in it, where that is known."""
+    traps = find_traps(read_head(failure.path))
+    if not traps:
+        return (failure,)
+    return tuple(
+        Failure(
+            path=failure.path, error=f"{_pid_words(failure.path)}{trap.what}", remedy=trap.remedy
+        )
+        for trap in traps
+    )
+
+
+def _pid_words(path: str) -> str:
+    pid = _pid_of(path)
+    return f"process {pid} could not be watched: " if pid is not None else ""
+
+
+def _join(
+    log: ExplainedLog,
+    logs: tuple[ExplainedLog, ...],
+    stacks: Mapping[int, tuple[PythonStack, ...]],
+    cores: Mapping[int, Crash],
+) -> list[SanitizedReport]:
+    pid = _pid_of(log.path)
+    written = stacks.get(pid, ()) if pid is not None else ()
+    by_report = _python_of(log, written, is_last=_is_last_of_process(log, logs))
+    crash = cores.get(pid) if pid is not None else None
+    last = len(log.reports) - 1
+    joined = []
+    for at, (report, python) in enumerate(zip(log.reports, by_report, strict=True)):
+        # A process dies of one report: the last.
+        own = crash if at == last and _is_last_of_process(log, logs) else None
+        joined.append(
+            SanitizedReport(
+                report=report,
+                log=log.path,
+                pid=pid,
+                python=python,
+                core=own.core if own is not None else None,
+                conclusion=conclude_run(report, python, own),
+            )
+        )
+    return joined
+
+
+def _is_last_of_process(log: ExplainedLog, logs: tuple[ExplainedLog, ...]) -> bool:
+    """GCC's libubsan has a file of its own; a process that also has an ASan report died of that."""
+    if _UBSAN not in log.path:
+        return True
+    other = log.path.replace(_UBSAN, ".")
+    return not any(found.path == other and found.reports for found in logs)
+
+
+def _python_of(
+    log: ExplainedLog, written: tuple[PythonStack, ...], *, is_last: bool
+) -> list[PythonStack | None]:
+    """The stack of each report: the n-th of its sanitizer, or the one written at the end.
+
+    Where a report was printed several times, the order no longer tells: none is given then.
+    """
+    found: list[PythonStack | None] = [None] * len(log.reports)
+    names = {report.printed.sanitizer for report in log.reports}
+    for name in names:
+        places = [at for at, one in enumerate(log.reports) if one.printed.sanitizer == name]
+        own = [stack for stack in written if stack.sanitizer == name]
+        repeated = any(log.reports[at].printed.occurrences > 1 for at in places)
+        if repeated and len(places) > 1:
+            continue
+        for at, stack in zip(places, own, strict=False):
+            found[at] = stack
+    at_death = [stack for stack in written if stack.sanitizer is None]
+    if found and found[-1] is None and at_death and is_last:
+        found[-1] = at_death[-1]
+    return [stack if stack is not None and stack.frames else None for stack in found]
+
+
+def _pid_of(path: str) -> int | None:
+    last = path.rsplit(".", 1)[-1]
+    return int(last) if last.isdigit() else None
