@@ -17,7 +17,7 @@ from vllm_forensics.capture.process import (
 )
 from vllm_forensics.errors import ToolError, UsageError
 
-PRESETS: Final = ("debug", "release", "asan", "ubsan", "asan-ubsan", "tsan")
+PRESETS: Final = ("debug", "release", "asan", "ubsan", "asan-ubsan", "tsan", "hardened")
 COMPILERS: Final = {"gcc": "g++", "clang": "clang++"}
 _STEP: Final = re.compile(rb"\[(\d+)/(\d+)\] ")
 _TIMEOUT_S: Final = 1800.0

@@ -136,6 +136,46 @@ class BuiltFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerCall:
+    """One call of the compiler, as its stand-in recorded it."""
+
+    folder: str
+    arguments: tuple[str, ...]
+    """With the compiler's name first, and without the flags that were appended."""
+
+    @property
+    def output(self) -> str | None:
+        """What `-o` names."""
+        for name, value in zip(self.arguments, self.arguments[1:], strict=False):
+            if name == "-o":
+                return value
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLine:
+    """A line of a project's build files."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTrace:
+    """What a build left to tell how one of its files came to be."""
+
+    twin: str | None
+    """A file of the source tree with the same contents or build-id."""
+    linked_by: CompilerCall | None
+    """The call of the given compiler that wrote a file of this name."""
+    compiler_lines: tuple[SourceLine, ...] = ()
+    """Lines of the build files that choose a compiler."""
+    strip_lines: tuple[SourceLine, ...] = ()
+    """Lines of the build files that take names and lines away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step of the build."""
 

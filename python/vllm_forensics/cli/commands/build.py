@@ -1,63 +1,136 @@
-"""`forensics build`: the C++ sources under a debugger's or sanitizer's eye."""
+"""`forensics build`: a project, or our own sources, under a sanitizer's eye, and the proof."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING
 
 import click
 
-from vllm_forensics.capture.build import COMPILERS, PRESETS, BuildPlan, BuildResult, build_specimen
+from vllm_forensics.capture.build import COMPILERS, PRESETS
+from vllm_forensics.cli.output import emit, require_writable
 from vllm_forensics.errors import UsageError
+from vllm_forensics.model.build import Flavour, Sanitizer, Step
 
-_RUNTIMES: Final = {
-    "asan": "libasan.so",
-    "asan-ubsan": "libasan.so",
-    "ubsan": "libubsan.so",
-    "tsan": "libtsan.so",
-}
-_PRELOAD: Final = (
-    'LD_PRELOAD="$(gcc -print-file-name={runtime}) $(gcc -print-file-name=libstdc++.so)" '
-    "PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0"
-)
+if TYPE_CHECKING:
+    from vllm_forensics.model.build import BuildManifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """What was asked for on the command line."""
+
+    asan: bool
+    ubsan: bool
+    tsan: bool
+    hardened: bool
+    preset: str | None
+    source: Path | None
+    compiler: str | None
+    python: Path | None
+    folder: Path | None
+    output_format: str
+    output: str | None
+    quiet: bool
 
 
 @click.command("build")
 @click.option("--asan", is_flag=True, help="AddressSanitizer: heap and stack misuse.")
 @click.option("--ubsan", is_flag=True, help="UndefinedBehaviorSanitizer; goes with --asan.")
 @click.option("--tsan", is_flag=True, help="ThreadSanitizer: data races.")
-@click.option("--preset", type=click.Choice(PRESETS), help="Name the preset outright.")
-@click.option("--compiler", type=click.Choice(sorted(COMPILERS)), help="Default: CMake's choice.")
 @click.option(
-    "--folder", type=click.Path(file_okay=False, path_type=Path), help="Default: .forensics/PRESET."
+    "--hardened",
+    is_flag=True,
+    help="No sanitizer: cheap checks (stack protector, fortified libc, checked containers).",
 )
+@click.option(
+    "--source",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Your project: pyproject.toml, setup.py or CMakeLists.txt. Default: our own sources.",
+)
+@click.option("--preset", type=click.Choice(PRESETS), help="Our own sources: name it outright.")
+@click.option(
+    "--compiler", type=click.Choice(sorted(COMPILERS)), help="Default: gcc, or what there is."
+)
+@click.option(
+    "--python",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Build for this Python. Default: the active environment's, or the one running this.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Default: .forensics/FLAVOUR, in the project.",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="How to print.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
 @click.option("-q", "--quiet", is_flag=True, help="Only where the results are.")
-def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an option
-    asan: bool,  # noqa: FBT001
-    ubsan: bool,  # noqa: FBT001
-    tsan: bool,  # noqa: FBT001
-    preset: str | None,
-    compiler: str | None,
-    folder: Path | None,
-    quiet: bool,  # noqa: FBT001
-) -> None:
-    """Build the specimen (paged cache, worker, demos) as programs and as a Python module.
+def command(**options: object) -> None:
+    """Build a C or C++ extension under sanitizers, without an edit, and prove that it was.
 
-    Without a sanitizer: the debug preset.
+    The project is built from a copy: its tree stays as it is. Without --source: our specimen (paged
+    cache, worker, demos). Without a flavour: a debug build.
+
+    Exit status: 0 all is proved, 1 something came out plain, 2 it could not be built.
     """
-    chosen = preset or _preset(asan=asan, ubsan=ubsan, tsan=tsan)
-    where = (folder or Path(".forensics") / chosen).resolve()
-    plan = BuildPlan(preset=chosen, folder=where, compiler=compiler)
-    started = time.monotonic()
-    result = build_specimen(plan, None if quiet else show_step)
-    if not quiet:
-        click.echo(f"{chosen}: built in {time.monotonic() - started:.1f} s")
-    for path in (*result.programs, *result.modules):
-        click.echo(str(path))
-    if not quiet:
-        _hint(chosen, result)
+    chosen = BuildOptions(**options)  # type: ignore[arg-type]
+    require_writable(chosen.output)
+    manifest = _build_own(chosen) if chosen.source is None else _build_project(chosen)
+    emit(_render(manifest, chosen), chosen.output)
+    raise click.exceptions.Exit(0 if manifest.proved else 1)
+
+
+class Progress:
+    """Steps and their time on standard error; a counter that is written over at a terminal."""
+
+    def __init__(self) -> None:
+        """Nothing has begun."""
+        self._name = ""
+        self._began = time.monotonic()
+        self._live = sys.stderr.isatty()
+
+    def begin(self, name: str) -> None:
+        """A step begins."""
+        self._name, self._began = name, time.monotonic()
+        self._show("")
+
+    def advance(self, done: int, total: int | None) -> None:
+        """So many files are compiled, of so many where that is known."""
+        if done or total:
+            of = f"{done} of {total}" if total is not None else f"{done} compiled"
+            self._show(f" {of}, {time.monotonic() - self._began:.0f} s")
+
+    def end(self, step: Step) -> None:
+        """It is done."""
+        clear = "\r\x1b[K" if self._live else ""
+        click.echo(f"{clear}{step.name}: {step.seconds:.1f} s", err=True)
+
+    def _show(self, text: str) -> None:
+        if self._live:
+            click.echo(f"\r\x1b[K{self._name}{text} …", err=True, nl=False)
+
+
+class Silence:
+    """Says nothing while it builds."""
+
+    def begin(self, name: str) -> None:
+        """Nothing."""
+
+    def advance(self, done: int, total: int | None) -> None:
+        """Nothing."""
+
+    def end(self, step: Step) -> None:
+        """Nothing."""
 
 
 def show_step(done: int, total: int) -> None:
@@ -66,22 +139,62 @@ def show_step(done: int, total: int) -> None:
         click.echo(f"\rbuilding {done} of {total}", err=True, nl=done == total)
 
 
-def _preset(*, asan: bool, ubsan: bool, tsan: bool) -> str:
-    if tsan and (asan or ubsan):
+def _build_project(chosen: BuildOptions) -> BuildManifest:
+    from vllm_forensics.investigate.build import ProjectRequest, build_project
+
+    if chosen.preset is not None:
+        raise UsageError("presets are those of our own sources", remedy="leave out --preset")
+    assert chosen.source is not None  # noqa: S101 - the caller asked
+    request = ProjectRequest(
+        source=chosen.source,
+        flavour=_flavour(chosen),
+        python=chosen.python or _default_python(),
+        compiler=chosen.compiler,
+        folder=chosen.folder,
+    )
+    return build_project(request, Silence() if chosen.quiet else Progress())
+
+
+def _build_own(chosen: BuildOptions) -> BuildManifest:
+    from vllm_forensics.investigate.own_build import build_own
+
+    preset = chosen.preset or _flavour(chosen).name
+    folder = (chosen.folder or Path(".forensics") / preset).resolve()
+    return build_own(preset, folder, chosen.compiler, None if chosen.quiet else show_step)
+
+
+def _default_python() -> Path:
+    active = os.environ.get("VIRTUAL_ENV")
+    beside = Path(active) / "bin" / "python" if active else None
+    return beside if beside is not None and beside.exists() else Path(sys.executable)
+
+
+def _flavour(chosen: BuildOptions) -> Flavour:
+    if chosen.tsan and (chosen.asan or chosen.ubsan):
         raise UsageError(
             "ThreadSanitizer cannot be combined with the others",
             remedy="build twice: forensics build --asan --ubsan, then forensics build --tsan",
         )
-    names = [name for name, on in (("asan", asan), ("ubsan", ubsan), ("tsan", tsan)) if on]
-    return "-".join(names) or "debug"
-
-
-def _hint(preset: str, result: BuildResult) -> None:
-    for program in result.programs:
-        click.echo(f"\nnext  {program} --gtest_list_tests")
-    for module in result.modules:
-        start = f"PYTHONPATH={module.parent} python -c 'import _native'"
-        runtime = _RUNTIMES.get(preset)
-        click.echo(
-            f"      {_PRELOAD.format(runtime=runtime)} {start}" if runtime else f"      {start}"
+    wanted = (
+        (Sanitizer.ADDRESS, chosen.asan),
+        (Sanitizer.UNDEFINED, chosen.ubsan),
+        (Sanitizer.THREAD, chosen.tsan),
+    )
+    sanitizers = tuple(sanitizer for sanitizer, on in wanted if on)
+    if chosen.hardened and sanitizers:
+        raise UsageError(
+            "a hardened build is one without sanitizers: fortified functions bypass them",
+            remedy="build twice: once with the sanitizers, once with --hardened",
         )
+    return Flavour(sanitizers=sanitizers, hardened=chosen.hardened)
+
+
+def _render(manifest: BuildManifest, chosen: BuildOptions) -> str:
+    if chosen.output_format == "json":
+        from vllm_forensics.render.build_wire import render_build_json
+
+        return render_build_json(manifest)
+    from vllm_forensics.render.build import render_build
+    from vllm_forensics.render.clean import clean
+
+    return render_build(clean(manifest), quiet=chosen.quiet)

@@ -1,0 +1,1 @@
+"""Builds a project that is not ours, unedited, with other flags than its own."""
