@@ -26,9 +26,20 @@ _FUCHSIA_MODULE: Final = re.compile(r"[ \t]<([^<>]+)>\+(0x[0-9a-fA-F]+)(?: sp 0x
 _GLIBC: Final = re.compile(r"(\S+?)\(([^()+]*)(?:\+(0x[0-9a-fA-F]+))?\)[ \t]*\[(0x[0-9a-fA-F]+)\]$")
 _BARE_PC: Final = re.compile(r"\[(0x[0-9a-fA-F]+)\]$")
 _UNKNOWN_MODULE: Final = re.compile(r"\(<unknown module>\)$")
-_PLACE: Final = re.compile(r":(\d{1,9})(?::(\d{1,9}))?$")
+_PLACE: Final = re.compile(r":(\d{1,9}|\?)(?::(\d{1,9}))?$")
 _MSVC_PLACE: Final = re.compile(r"\((\d{1,9})(?:,(\d{1,9}))?\)$")
-_NO_PLACE: Final = re.compile(r"[ \t](?:<null>|\?\?(?::(?:0|\?)(?::0)?)?)$")
+_NO_PLACE: Final = re.compile(
+    r"[ \t](?:<null>|<compiler-generated>(?::0)?|\?\?(?::(?:0|\?)(?::0)?)?)$"
+)
+_REMARK: Final = re.compile(r" \((?:discriminator \d+|inlined by)\)$|, r0=-?\d+$")
+"""What addr2line, and a symbolizer of a program's own, write behind a place."""
+_DEBUGGER: Final = re.compile(
+    r" \((?:\w+=.*)?\)(?: (?:at|from) .*)?$| \(.*\) (?:at \S.*:\d+|from /\S.*)$"
+)
+"""gdb's frames part the name from its arguments by a blank; no runtime's symbolizer does."""
+_MODULE_ALONE: Final = re.compile(r"[\w.+-]+\.(?:so(?:\.[\d.]+)?|dylib|dll)")
+_PREPOSITION: Final = re.compile(r" (?:in|at)$")
+_PARENTHESIS: Final = re.compile(r"\([^()]*\)")
 _FUNCTION_OFFSET: Final = re.compile(r"\+0x[0-9a-fA-F]+$")
 _ABSOLUTE: Final = re.compile(r"[ \t](?=/[^ \t(&=/]|[A-Za-z]:[\\/]|\\\\[^\\ ])")
 _FILE_NAME: Final = re.compile(r"[^ \t()<>]*\.[A-Za-z0-9_+]{1,12}$|[^ \t()<>]*[\\/][^ \t()<>]*$")
@@ -45,17 +56,33 @@ def parse_frame(text: str) -> PrintedFrame | None:
     if match is None:
         return None
     index, pc, rest = int(match[1]), match[2], text[match.end() :].rstrip()
+    if " (" in rest and _is_of_a_debugger(rest):
+        return None
     if pc is None:
         return _without_pc(index, text, rest)
     if rest.startswith("in "):
         rest = rest[3:].lstrip()
     elif rest and not rest.startswith(("(", "<", "[")):
-        # A custom stack_trace_format ("#%n %p %f %S"), or no frame at all.
+        # A place without a function, a custom stack_trace_format ("#%n %p %f %S"), or no frame.
+        if _is_place(rest):
+            return _named(index, pc, rest, has_function=False)
         if not _looks_named(rest):
             return None
     else:
         rest = " " + rest
     return _named(index, pc, rest)
+
+
+def _is_of_a_debugger(rest: str) -> bool:
+    return _DEBUGGER.search(rest) is not None and _MODULE.search(rest) is None
+
+
+def _is_place(rest: str) -> bool:
+    place = _PLACE.search(_MODULE.sub("", _BUILD_ID.sub("", rest).rstrip()).rstrip())
+    if place is None or place[1] == "?":
+        return False
+    file = place.string[: place.start()]
+    return file.startswith("/") or (" " not in file and _FILE_NAME.fullmatch(file) is not None)
 
 
 def _without_pc(index: int, text: str, rest: str) -> PrintedFrame | None:
@@ -99,11 +126,13 @@ def _looks_named(rest: str) -> bool:
     )
 
 
-def _named(index: int, pc: str | None, rest: str) -> PrintedFrame:
+def _named(index: int, pc: str | None, rest: str, *, has_function: bool = True) -> PrintedFrame:
     build_id = module = offset = None
     match = _BUILD_ID.search(rest)
     if match is not None:
         build_id, rest = match[1], rest[: match.start()].rstrip()
+    if ", r0=" in rest or " (d" in rest or " (i" in rest:
+        rest = _REMARK.sub("", rest)
     match = _MODULE.search(rest)
     if match is not None and match[1] != "":
         module, offset = _MODULE_ARCHITECTURE.sub("", match[1]), match[2]
@@ -114,7 +143,13 @@ def _named(index: int, pc: str | None, rest: str) -> PrintedFrame:
         match := _BARE_PC.search(rest)
     ) is not None:
         rest = rest[: match.start()]
-    function, file, line, column = _split_place(rest.rstrip())
+    # Behind a placeholder, what follows is the place, blanks and all.
+    rest = rest.rstrip() if has_function else f"<null> {rest.strip()}"
+    function, file, line, column = _split_place(rest)
+    if function is not None and module is None and _MODULE_ALONE.fullmatch(function):
+        function, module = None, function  # ClusterFuzz names no more than the module
+    if function is not None and function.endswith((" in", " at")):
+        function = _PREPOSITION.sub("", function)
     if function is not None and (file is None or module is not None):
         function = _FUNCTION_OFFSET.sub("", function)
     return PrintedFrame(
@@ -145,7 +180,8 @@ def _split_place(text: str) -> tuple[str | None, str | None, int | None, int | N
         if file is not None and _FILE_NAME.fullmatch(file):
             return function, file, None, None
         return text.strip() or None, None, None, None
-    line, column = int(match[1]), int(match[2]) if match[2] else None
+    line = int(match[1]) if match[1] != "?" else None
+    column = int(match[2]) if match[2] else None
     function, file = _split_name(text[: match.start()])
     if file in {"??", "<null>", "<invalid>", None}:
         return function, None, None, None
@@ -184,4 +220,8 @@ def _balanced(name: str) -> bool:
     if "<" not in name and ">" not in name:
         return True
     plain = _OPERATOR.sub("", name)
+    if plain.count("<") == plain.count(">"):
+        return True
+    while (shorter := _PARENTHESIS.sub("", plain)) != plain:  # f<(4 > 3)>()
+        plain = shorter
     return plain.count("<") == plain.count(">")

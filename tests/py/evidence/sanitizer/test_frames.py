@@ -60,6 +60,30 @@ FORMS = [
     ("#0 0x10 in f(int) (.part.0) /b/a.cc:4", "f(int) (.part.0)", "/b/a.cc", 4, None, None, None),
     ("#0 0x10 in f a.c:4:0", "f", "a.c", 4, None, None, None),
     ("#0 0x10 in f", "f", None, None, None, None, None),
+    ("#0 0x10", None, None, None, None, None, None),
+    # A place without a function
+    ("#9 0x10  misc/../sysdeps/clone.S:79", None, "misc/../sysdeps/clone.S", 79, None, None, None),
+    ("#9 0x10 /w/a b/clone.S:79:3", None, "/w/a b/clone.S", 79, 3, None, None),
+    # ClusterFuzz names the module alone
+    ("#1 0xf7e6f50c in libc.so.6", None, None, None, None, "libc.so.6", None),
+    ("#2 0x10 in q::Start() const+0x4f", "q::Start() const", None, None, None, None, None),
+    # Swift
+    ("#0 q.Bar.items.getter <compiler-generated> (q:arm64+0x12)", "q.Bar.items.getter", None, None, None, "q", "0x12"),
+    ("#1 q.Bar.has(for:) Bar.swift:57 (q:arm64+0x12)", "q.Bar.has(for:)", "Bar.swift", 57, None, "q", "0x12"),
+    ("#2 once <null>:95860036 (libq.dylib:arm64e+0x7d)", "once", None, None, None, "libq.dylib", "0x7d"),
+    ("#3 partial apply for closure #1 in q.run() <compiler-generated> (q+0x1)", "partial apply for closure #1 in q.run()", None, None, None, "q", "0x1"),
+    # Symbolizers of a program's or a platform's own
+    ("#0 q::Body() in ??:0:0", "q::Body()", None, None, None, None, None),
+    ("#0 q::f(int) in /a/b.cpp:10:3", "q::f(int)", "/a/b.cpp", 10, 3, None, None),
+    ("#0 0x10 in q::f(int) at /a/b.cpp:10", "q::f(int)", "/a/b.cpp", 10, None, None, None),
+    ("#0 0x10 in f(int) /a/b.cc:1 (discriminator 3)", "f(int)", "/a/b.cc", 1, None, None, None),
+    ("#0 0x10 in f b.cc:?", "f", "b.cc", None, None, None, None),
+    ("#0 0x10 in f (/b/q+0x3d), r0=1094", "f", None, None, None, "/b/q", "0x3d"),
+    ("#1 pc 00012345  /data/b.apk!libx.so (offset 0x1000) (f(int)+12)", "f(int)", None, None, None, "/data/b.apk!libx.so", "0x12345"),
+    ("#1 pc 00012345  /data/b.apk (offset 0x1000)", None, None, None, None, "/data/b.apk", "0x12345"),
+    # Brackets that are no template's
+    ("#0 0x10 in void q::f<(q::E)3, (4 > 3)>() a.h:1", "void q::f<(q::E)3, (4 > 3)>()", "a.h", 1, None, None, None),
+    ("#0 0x10 in q::Run<(lambda at /s/a.cpp:411:25)> /s/a.h:165:9", "q::Run<(lambda at /s/a.cpp:411:25)>", "/s/a.h", 165, 9, None, None),
 ]  # fmt: skip
 NOT_FRAMES = [
     "#3 0.2 Step 1/4 : FROM debian",
@@ -70,6 +94,12 @@ NOT_FRAMES = [
     "#",
     "#1",
     "#include <stdio.h>",
+    # A debugger's
+    "#0  raise (sig=6) at ../sysdeps/raise.c:50",
+    "#1  0x00007f3ff7af9535 in abort () at abort.c:79",
+    "#2  0x00007f3ff7af9535 in q::f (this=0x10, n=3) at /s/q.cc:8",
+    "#3  0x00007f3ff7af9535 in ?? () from /lib/libq.so.1",
+    "#4  0x00007f3ff7af9535 in ?? ()",
 ]
 
 
