@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from vllm_forensics.render import doctor, hang, run, sanitizer_wire, symbols, wire
+from vllm_forensics.render import doctor, hang, run, sanitizer_wire, symbols, why, wire
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -20,6 +20,7 @@ def schemas() -> dict[str, str]:
         "forensics.hang.1.json": hang.schema(),
         "forensics.run.1.json": run.schema(),
         "forensics.symbols.1.json": symbols.schema(),
+        "forensics.why.1.json": why.schema(),
     }
     return {name: _text(schema) for name, schema in found.items()}
 

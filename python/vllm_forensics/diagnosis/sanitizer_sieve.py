@@ -52,7 +52,7 @@ class Sieve:
         self._new += 1
         if len(rest) == len(report.leaks):
             return report
-        return explain(_with_leaks(report.printed, rest))
+        return explain(with_leaks(report.printed, rest))
 
     def counts(self) -> tuple[SuppressionCount, ...]:
         """Every rule and what it left out, those without a match too."""
@@ -97,7 +97,7 @@ class Sieve:
         return signature_key(signature) in self._keys
 
 
-def _with_leaks(printed: PrintedReport, numbers: Iterable[int]) -> PrintedReport:
+def with_leaks(printed: PrintedReport, numbers: Iterable[int]) -> PrintedReport:
     """Only these leaks and their stacks; the text as printed stays whole."""
     kept = frozenset(numbers)
     leak_at = 0

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
+from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
 from vllm_forensics.model.sanitizer import SanitizerAnswer
+from vllm_forensics.render.clean import clean
 from vllm_forensics.render.sanitizer_clean import clean_answer
+
+if TYPE_CHECKING:  # rich is imported only for text
+    from vllm_forensics.render.terminal import TerminalStyle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,7 @@ class AsanCommandOptions:
     include_secrets: bool
     quiet: bool
     verbose: bool
+    why: tuple[str, str] | None
     no_color: bool
 
 
@@ -55,6 +62,12 @@ class AsanCommandOptions:
     type=click.Path(),
     help="Leave out what these rules match, and count it: TYPE:PATTERN, as the sanitizers' own.",
 )
+@click.option(
+    "--why",
+    nargs=2,
+    metavar="A B",
+    help="Are two reports one bug? Each is LOG, LOG:N (a report or its line) or a signature.",
+)
 @click.option("--all", "everything", is_flag=True, help="Tell every kind of report in full.")
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
@@ -70,6 +83,8 @@ def command(logs: tuple[str, ...], **options: object) -> None:
     """
     chosen = AsanCommandOptions(**options)  # type: ignore[arg-type]
     require_writable(chosen.output)
+    if chosen.why is not None:
+        _why(logs, chosen)
     answer = investigate_logs(
         logs,
         AsanOptions(
@@ -84,22 +99,39 @@ def command(logs: tuple[str, ...], **options: object) -> None:
     raise click.exceptions.Exit(_status(answer))
 
 
+def _why(logs: tuple[str, ...], chosen: AsanCommandOptions) -> NoReturn:
+    """Exit status: 0 one bug, 1 two."""
+    from vllm_forensics.investigate.sanitizer_why import investigate_why
+    from vllm_forensics.render.why import render_why, render_why_json
+
+    if chosen.why is None or chosen.output_format not in {"text", "json"}:
+        raise UsageError("--why is told in text or JSON", remedy="--format text or json")
+    answer = clean(investigate_why(*chosen.why, logs), include_secrets=chosen.include_secrets)
+    is_text = chosen.output_format == "text"
+    emit(render_why(answer, _style(chosen)) if is_text else render_why_json(answer), chosen.output)
+    raise click.exceptions.Exit(0 if answer.same else 1)
+
+
 def _render(answer: SanitizerAnswer, chosen: AsanCommandOptions) -> str:
     if chosen.output_format == "json":
         from vllm_forensics.render.sanitizer_wire import render_sanitizer_json
 
         return render_sanitizer_json(answer)
     from vllm_forensics.render.sanitizer import Extent, render_sanitizer
+
+    extent = Extent(everything=chosen.everything, verbose=chosen.verbose)
+    return render_sanitizer(answer, _style(chosen), extent)
+
+
+def _style(chosen: AsanCommandOptions) -> TerminalStyle:
     from vllm_forensics.render.terminal import Detail, TerminalStyle
 
-    style = TerminalStyle(
+    return TerminalStyle(
         width=terminal_width(),
         color=wants_color(no_color=chosen.no_color, to_file=chosen.output is not None),
         all_frames=chosen.all_frames,
         detail=Detail.SENTENCE if chosen.quiet else Detail.FULL,
     )
-    extent = Extent(everything=chosen.everything, verbose=chosen.verbose)
-    return render_sanitizer(answer, style, extent)
 
 
 def _status(answer: SanitizerAnswer) -> int:
