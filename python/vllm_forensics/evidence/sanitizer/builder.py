@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.frames import parse_frame
+from vllm_forensics.evidence.sanitizer.plain import read_frame
 from vllm_forensics.evidence.sanitizer.wrapped import better_frame, joined, unfinished
 from vllm_forensics.model.sanitizer import (
     Access,
@@ -50,7 +52,7 @@ class Fact:
     action: Action | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Runtime:
     """What one runtime prints after its header."""
 
@@ -61,15 +63,24 @@ class Runtime:
     ends_with_summary: bool = True
     patience: int = 200
     """How many foreign lines of the same stream may stand between two of the report's."""
-    combined: re.Pattern[str] = field(init=False)
-    single: tuple[re.Pattern[str], ...] = field(init=False)
+    ends_at_summary: bool = False
+    """Is SUMMARY the last line?"""
 
-    def __post_init__(self) -> None:
-        """Compile the rules: one pattern finds which rule, the rule's own reads the groups."""
+    @cached_property
+    def combined(self) -> re.Pattern[str]:
+        """All rules in one, compiled when a log first needs them: its last group names the rule.
+
+        The group is empty and stands behind the rule's pattern: a rule that begins with a letter is
+        then passed over at once where the line begins with another.
+        """
         anonymous = [re.sub(r"\(\?P<\w+>", "(?:", rule.pattern) for rule in self.rules]
-        joined = "|".join(f"(?P<r{at}>{pattern})" for at, pattern in enumerate(anonymous))
-        object.__setattr__(self, "combined", re.compile(joined or r"(?!)"))
-        object.__setattr__(self, "single", tuple(re.compile(rule.pattern) for rule in self.rules))
+        joined = "|".join(f"(?:{pattern})(?P<r{at}>)" for at, pattern in enumerate(anonymous))
+        return re.compile(joined or r"(?!)")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 @dataclass(slots=True)
@@ -176,13 +187,14 @@ class ReportBuilder:
     def _read(self, stripped: str) -> bool:
         if stripped[0] == "#":
             return self._frame(stripped)
-        if _SHADOW_ROW.match(stripped):
+        if stripped[0] in "0=" and _SHADOW_ROW.match(stripped):
             if "[" in stripped:
                 mark = stripped.partition("[")[2][:2]
                 self.shadow_byte = mark.strip("]") or None
             return True
-        summary = _SUMMARY.match(stripped)
+        summary = _SUMMARY.match(stripped) if stripped[0] == "S" else None
         if summary is not None:
+            self.done = self.runtime.ends_at_summary
             if self.summary is None:
                 self.summary = f"{summary[1]}: {summary[2]}".rstrip()
             self._stack, self._skipping = None, True
@@ -193,9 +205,10 @@ class ReportBuilder:
         match = self.runtime.combined.match(stripped)
         if match is None:
             return False
-        at = int((match.lastgroup or "r0")[1:])
-        rule = self.runtime.rules[at]
-        detail = self.runtime.single[at].match(stripped)
+        rule = self.runtime.rules[int((match.lastgroup or "r0")[1:])]
+        if rule.action is None and isinstance(rule, Fact):
+            return True
+        detail = _compiled(rule.pattern).match(stripped)
         if detail is None:  # cannot be: the same pattern has just matched
             return False
         if isinstance(rule, Section):
@@ -267,7 +280,7 @@ class ReportBuilder:
         self._skipping = False
 
     def _frame(self, stripped: str) -> bool:
-        frame = parse_frame(stripped)
+        frame = read_frame(stripped)
         if frame is None:
             return False
         stack = self._stack
