@@ -16,6 +16,7 @@ from vllm_forensics.diagnosis.sanitizer_frames import (
 from vllm_forensics.diagnosis.sanitizer_kinds import cwe_of, is_null_page, severity_of
 from vllm_forensics.diagnosis.sanitizer_lifetime import lifetime
 from vllm_forensics.diagnosis.sanitizer_signature import leak_signature, signature_of
+from vllm_forensics.model.locations import Certainty
 from vllm_forensics.model.sanitizer import (
     Culprit,
     ExplainedLeak,
@@ -57,7 +58,7 @@ def explain_report(report: PrintedReport, is_own: IsOwn = own_by_default) -> Exp
         why=why,
         cwe=cwe_of(report),
         signature=signature_of(report),
-        explanation=" ".join(_sentences(report, is_own)),
+        explanation=" ".join([*_sentences(report, is_own), *_doubts(report)]),
         next_steps=next_steps(report),
         own=own,
         leaks=_explained_leaks(report, is_own) if report.leaks else (),
@@ -76,6 +77,13 @@ def _explained_leaks(report: PrintedReport, is_own: IsOwn) -> tuple[ExplainedLea
         )
         for _, stack in zip(report.leaks, padded, strict=False)
     )
+
+
+def _doubts(report: PrintedReport) -> list[str]:
+    frames = (frame for event in report.chain for frame in event.frames)
+    if not any(frame.symbolized is Certainty.LIKELY for frame in frames):
+        return []
+    return ["Names and lines are likely, not proved: they are from files on this machine."]
 
 
 def _culprit(report: PrintedReport, is_own: IsOwn) -> Culprit | None:

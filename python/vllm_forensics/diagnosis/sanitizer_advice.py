@@ -48,7 +48,7 @@ def next_steps(report: PrintedReport) -> tuple[str, ...]:
         steps.append("UBSAN_OPTIONS=print_stacktrace=1 shows who called")
     frames = [frame for event in report.chain for frame in event.frames]
     if frames and not any(frame.function for frame in frames):
-        steps.append("no names: run where llvm-symbolizer is found, with symbolize=1 and -g")
+        steps.append("no names: forensics asan --symbolize LOG, on a machine with the build that ran")
     if report.truncated:
         steps.append("the report is cut off: get the whole log, or write it to a file (log_path=…)")
     return tuple(steps)

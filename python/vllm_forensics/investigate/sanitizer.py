@@ -17,6 +17,8 @@ from vllm_forensics.diagnosis.sanitizer_sieve import Sieve
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.investigate.sanitizer_inputs import read_baseline, read_suppressions
+from vllm_forensics.investigate.sanitizer_locations import with_locations_of
+from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.model.report import Failure, SourceExcerpt
 from vllm_forensics.model.sanitizer import (
     ExplainedLog,
@@ -46,6 +48,9 @@ class AsanOptions:
     suppressions: str | None = None
     """A file of rules for reports that are left out."""
 
+    symbolizer: Symbolizer | None = None
+    """Looks up frames that the log does not name; None: they stay so."""
+
 
 def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAnswer:
     """Every report in every log. An input that cannot be read is a failure and stops no other.
@@ -68,8 +73,9 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
     logs: list[ExplainedLog] = []
     failures: list[Failure] = list(unread)
     complete = True
-    for path in find_logs(paths):
-        reading, failure = _read(path)
+    inputs = [(path, *_read(path)) for path in find_logs(paths)]
+    inputs, symbolization = with_locations_of(inputs, options.symbolizer)
+    for path, reading, failure in inputs:
         if failure is not None:
             failures.append(failure)
             complete = False
@@ -98,6 +104,7 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
         groups=_groups(everything),
         failures=tuple(failures),
         complete=complete,
+        symbolization=symbolization,
         suppressed=sieve.counts(),
         baseline=sieve.outcome(options.baseline) if options.baseline else None,
     )

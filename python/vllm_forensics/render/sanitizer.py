@@ -12,6 +12,7 @@ from rich.text import Text
 
 from vllm_forensics.model.report import Failure
 from vllm_forensics.model.sanitizer import ExplainedReport, SanitizerAnswer
+from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.sanitizer_report import Telling, one_report
 from vllm_forensics.render.sanitizer_words import LEVEL_STYLES, counted, labelled
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
@@ -55,6 +56,8 @@ def _parts(
     if reports or (sifted and answer.logs):
         yield Text(_headline(answer, reports, len(ordered)), style="head")
     yield from _left_out(answer, extent)
+    if answer.symbolization is not None and reports:
+        yield symbolization_in_text(answer.symbolization)
     shown = len(ordered) if extent.everything else _MAX_SHOWN
     if len(ordered) > 1:
         yield from _overview(ordered, counts, extent)

@@ -17,6 +17,7 @@ from vllm_forensics.model.sanitizer import (
 )
 from vllm_forensics.model.sanitizer_sieve import BaselineOutcome
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.sanitizer_locations import SymbolizationWire, symbolization_to_wire
 from vllm_forensics.render.wire import FailureWire
 
 
@@ -32,6 +33,7 @@ class PrintedFrameWire(msgspec.Struct, frozen=True, kw_only=True):
     module: str | None
     offset: str | None
     build_id: str | None
+    symbolized: Literal["proved", "likely"] | None
     own: bool
 
 
@@ -177,6 +179,7 @@ class SanitizerAnswerWire(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogWire]
     reports: list[SanitizerReportWire]
     groups: list[SanitizerGroupWire]
+    symbolization: SymbolizationWire | None
     baseline: BaselineWire | None
     suppressed: list[SuppressionWire]
     failures: list[FailureWire]
@@ -208,6 +211,7 @@ def render_sanitizer_json(answer: SanitizerAnswer) -> str:
             )
             for count in answer.suppressed
         ],
+        symbolization=symbolization_to_wire(answer.symbolization),
         failures=[
             FailureWire(path=failure.path, error=failure.error, remedy=failure.remedy)
             for failure in answer.failures
@@ -324,6 +328,7 @@ def _event(at: int, event: StackEvent, own: frozenset[tuple[int, int]]) -> Stack
                 module=frame.module,
                 offset=frame.offset,
                 build_id=frame.build_id,
+                symbolized=frame.symbolized.value if frame.symbolized else None,
                 own=(at, position) in own,
             )
             for position, frame in enumerate(event.frames)

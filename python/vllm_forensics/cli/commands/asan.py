@@ -10,6 +10,8 @@ import click
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
+from vllm_forensics.investigate.symbol_index import open_symbols
+from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.model.sanitizer import SanitizerAnswer
 from vllm_forensics.render.clean import clean
 from vllm_forensics.render.sanitizer_clean import clean_answer
@@ -25,6 +27,8 @@ class AsanCommandOptions:
     output_format: str
     output: str | None
     own: tuple[str, ...]
+    symbolize: bool
+    symbols: tuple[str, ...]
     baseline: str | None
     suppressions: str | None
     all_frames: bool
@@ -69,6 +73,15 @@ class AsanCommandOptions:
     help="Are two reports one bug? Each is LOG, LOG:N (a report or its line) or a signature.",
 )
 @click.option("--all", "everything", is_flag=True, help="Tell every kind of report in full.")
+@click.option(
+    "--symbolize", is_flag=True, help="Name frames that the log does not, from the modules here."
+)
+@click.option(
+    "--symbols",
+    multiple=True,
+    metavar="PLACE",
+    help="With --symbolize: a folder, wheel, zip or file with debug information. Repeatable.",
+)
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
@@ -85,15 +98,19 @@ def command(logs: tuple[str, ...], **options: object) -> None:
     require_writable(chosen.output)
     if chosen.why is not None:
         _why(logs, chosen)
-    answer = investigate_logs(
-        logs,
-        AsanOptions(
-            own=chosen.own,
-            with_source=chosen.output_format == "text",
-            baseline=chosen.baseline,
-            suppressions=chosen.suppressions,
-        ),
-    )
+    if chosen.symbols and not chosen.symbolize:
+        raise UsageError("--symbols is of no use alone", remedy="add --symbolize")
+    with open_symbols(chosen.symbols) as symbols:
+        answer = investigate_logs(
+            logs,
+            AsanOptions(
+                own=chosen.own,
+                with_source=chosen.output_format == "text",
+                baseline=chosen.baseline,
+                suppressions=chosen.suppressions,
+                symbolizer=Symbolizer(symbols) if chosen.symbolize else None,
+            ),
+        )
     shown = clean_answer(answer, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(answer))

@@ -1,0 +1,87 @@
+"""What came of looking frames up in files of this machine, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from rich.table import Table
+from rich.text import Text
+
+from vllm_forensics.model.locations import LeftModule, Symbolization
+from vllm_forensics.render.sanitizer_words import counted, labelled
+
+_MAX_LEFT: Final = 12
+
+
+class LeftModuleWire(msgspec.Struct, frozen=True, kw_only=True):
+    """Frames of one module that stay without a name."""
+
+    module: str | None
+    frames: int
+    why: str
+    remedy: str | None
+
+
+class SymbolizationWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What --symbolize did: of `asked` frames some are named, the others are in `left`."""
+
+    asked: int
+    proved: int
+    likely: int
+    left: list[LeftModuleWire]
+    symbolizers: list[str]
+
+
+def symbolization_to_wire(outcome: Symbolization | None) -> SymbolizationWire | None:
+    """None where it was not asked for."""
+    if outcome is None:
+        return None
+    return SymbolizationWire(
+        asked=outcome.asked,
+        proved=outcome.proved,
+        likely=outcome.likely,
+        left=[
+            LeftModuleWire(
+                module=left.module, frames=left.frames, why=left.why, remedy=left.remedy or None
+            )
+            for left in outcome.left
+        ],
+        symbolizers=list(outcome.symbolizers),
+    )
+
+
+def symbolization_in_text(outcome: Symbolization) -> Table:
+    """How many frames were named and how sure that is; what was left, and why."""
+    texts = [Text(_named(outcome))]
+    if outcome.likely:
+        texts.append(Text(f"likely: {_doubt(outcome)}", style="caution"))
+    texts += [_left(left) for left in outcome.left[:_MAX_LEFT]]
+    if len(outcome.left) > _MAX_LEFT:
+        texts.append(Text(f"{len(outcome.left) - _MAX_LEFT:,} more (--format json)", style="quiet"))
+    return labelled("Names", texts)
+
+
+def _named(outcome: Symbolization) -> str:
+    if not outcome.asked:
+        return "every frame of the log has its name already"
+    text = f"{outcome.proved + outcome.likely:,} of {counted(outcome.asked, 'frame')}"
+    text += " named from files here"
+    parts = [f"{outcome.proved:,} proved by BuildId"] if outcome.proved else []
+    parts += [f"{outcome.likely:,} likely"] if outcome.likely else []
+    return f"{text}: {', '.join(parts)}" if parts else text
+
+
+def _doubt(outcome: Symbolization) -> str:
+    text = "the log prints no BuildId, so the file may be another build than the one that ran"
+    if "addr2line" in outcome.symbolizers:
+        text += "; or binutils' addr2line named them, which can mistake the file (install llvm)"
+    return text
+
+
+def _left(left: LeftModule) -> Text:
+    module = left.module or "unknown module"
+    text = Text(f"{module}: {left.why} ({counted(left.frames, 'frame')} left)")
+    if left.remedy:
+        text.append(f"\n{left.remedy}", style="quiet")
+    return text
