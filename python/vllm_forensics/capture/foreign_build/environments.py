@@ -69,8 +69,12 @@ def make_environment(steps: Steps, python: Path, folder: Path, name: str) -> Pat
     return program
 
 
-def pip_install(steps: Steps, python: Path, name: str, requirements: Sequence[str]) -> None:
+def pip_install(
+    steps: Steps, python: Path, name: str, requirements: Sequence[str], *, once: bool = False
+) -> None:
     """Install into the environment of `python`, with a pip that need not be in it.
+
+    `once`: what was asked for in an earlier build and is there is not asked for again.
 
     Raises:
         ToolError: no pip anywhere, or something could not be fetched or does not fit.
@@ -78,11 +82,16 @@ def pip_install(steps: Steps, python: Path, name: str, requirements: Sequence[st
     """
     if not requirements:
         return
+    marker, wanted = python.parent.parent / f"has {name}", "\n".join(requirements)
+    if once and marker.is_file() and marker.read_text("utf-8") == wanted:
+        return
     steps.run(
         name,
         [*_pip(python), "install", *_PIP_QUIET, *requirements],
         remedy=f"needed: {', '.join(requirements)}. {_FETCH}",
     )
+    if once:
+        marker.write_text(wanted, encoding="utf-8")
 
 
 def _pip(python: Path) -> list[str | Path]:

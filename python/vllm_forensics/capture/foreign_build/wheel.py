@@ -10,6 +10,7 @@ import csv
 import json
 import os
 import shutil
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -42,8 +43,15 @@ with open(asked["answer"], "w") as file:
 """
 
 
-def build_and_install(workspace: Workspace, steps: Steps, settings: Settings) -> Outcome:
+def build_and_install(
+    workspace: Workspace,
+    steps: Steps,
+    settings: Settings,
+    variables: Mapping[str, str] | None = None,
+) -> Outcome:
     """Build the wheel with the backend's `settings` and install it with what it depends on.
+
+    `variables` are set in the environment of the backend alone.
 
     Raises:
         ToolError: a step failed; see `Steps.run`.
@@ -53,46 +61,70 @@ def build_and_install(workspace: Workspace, steps: Steps, settings: Settings) ->
     builder = make_environment(
         steps, workspace.request.python, workspace.build_venv, "build environment"
     )
-    pip_install(steps, builder, "build requirements", workspace.tree.requirements)
-    extra = _call(workspace, steps, "get_requires_for_build_wheel", [dict(settings)])
+    needed = workspace.tree.requirements
+    pip_install(steps, builder, "build requirements", needed, once=True)
+    backend = _Backend(workspace, steps, variables or {})
+    extra = backend.call("get_requires_for_build_wheel", [dict(settings)])
     if isinstance(extra, list):
-        pip_install(steps, builder, "more build requirements", [str(one) for one in extra])
+        more = [str(one) for one in extra]
+        pip_install(steps, builder, "more build requirements", more, once=True)
     wheels = workspace.request.folder / "wheel"
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir()
-    name = _call(workspace, steps, "build_wheel", [str(wheels), dict(settings)])
+    name = backend.call("build_wheel", [str(wheels), dict(settings)])
     wheel = wheels / str(name)
     if not wheel.is_file():
         raise ToolError(
             f"the backend {workspace.tree.backend} made no wheel", remedy=f"read {workspace.log}"
         )
     record = _record(python, wheel)
-    was_there = record.is_file()
-    pip_install(steps, python, "install", [str(wheel)])
-    if was_there:
-        # pip takes one of the same version for the same; what it depends on is there by now.
-        pip_install(steps, python, "install anew", ["--force-reinstall", "--no-deps", str(wheel)])
+    if record.is_file():
+        # pip takes one of the same version for the same.
+        needs = _dependencies(wheel)
+        pip_install(steps, python, "dependencies", needs, once=True)
+        pip_install(steps, python, "install", ["--force-reinstall", "--no-deps", str(wheel)])
+    else:
+        pip_install(steps, python, "install", [str(wheel)])
     return _installed(record)
 
 
-def _call(workspace: Workspace, steps: Steps, hook: str, arguments: list[Any]) -> object:
-    answer = workspace.request.folder / "trace" / "answer.json"
-    asked = {
-        "backend": workspace.tree.backend,
-        "path": list(workspace.tree.backend_path),
-        "hook": hook,
-        "arguments": arguments,
-        "answer": str(answer),
-    }
-    steps.run(
-        "wheel" if hook == "build_wheel" else "what the build needs",
-        [workspace.build_venv / "bin" / "python", "-c", _HOOK, json.dumps(asked)],
-        cwd=workspace.source,
-        remedy="does it build without sanitizers? pip wheel --no-deps "
-        f"{workspace.request.source}; the other compiler: --compiler gcc|clang",
-    )
-    value: object = json.loads(answer.read_text("utf-8"))
-    return value
+class _Backend:
+    """The project's build backend, each hook in a process of its own."""
+
+    def __init__(self, workspace: Workspace, steps: Steps, variables: Mapping[str, str]) -> None:
+        self._workspace = workspace
+        self._steps = steps
+        self._environment = {**workspace.environment, **variables}
+
+    def call(self, hook: str, arguments: list[Any]) -> object:
+        """What the hook returns; an empty list where there is none of that name."""
+        answer = self._workspace.request.folder / "trace" / "answer.json"
+        asked = {
+            "backend": self._workspace.tree.backend,
+            "path": list(self._workspace.tree.backend_path),
+            "hook": hook,
+            "arguments": arguments,
+            "answer": str(answer),
+        }
+        self._steps.run(
+            "wheel" if hook == "build_wheel" else "what the build needs",
+            [self._workspace.build_venv / "bin" / "python", "-c", _HOOK, json.dumps(asked)],
+            cwd=self._workspace.source,
+            environment=self._environment,
+            remedy="does it build without sanitizers? pip wheel --no-deps "
+            f"{self._workspace.request.source}; the other compiler: --compiler gcc|clang",
+        )
+        value: object = json.loads(answer.read_text("utf-8"))
+        return value
+
+
+def _dependencies(wheel: Path) -> list[str]:
+    """What the wheel's metadata asks for without an extra (core metadata, Requires-Dist)."""
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        lines = archive.read(name).decode("utf-8", "replace").splitlines()
+    needs = [line.partition(":")[2].strip() for line in lines if line.startswith("Requires-Dist:")]
+    return [one for one in needs if "extra ==" not in one]
 
 
 def _record(python: Path, wheel: Path) -> Path:

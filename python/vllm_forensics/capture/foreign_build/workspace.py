@@ -85,7 +85,6 @@ class Workspace:
             "PATH": os.pathsep.join(paths),
             "CC": self.wrappers.cc,
             "CXX": self.wrappers.cxx,
-            "CMAKE_ARGS": " ".join((kept.get("CMAKE_ARGS", ""), *self._cmake_args())).strip(),
             "CMAKE_BUILD_PARALLEL_LEVEL": kept.get("CMAKE_BUILD_PARALLEL_LEVEL", jobs),
             "MAX_JOBS": kept.get("MAX_JOBS", jobs),
             "NINJA_STATUS": "[%f/%t] ",
@@ -99,10 +98,13 @@ class Workspace:
             "ASAN_OPTIONS": "detect_leaks=0",
         }
 
-    def _cmake_args(self) -> tuple[str, ...]:
-        """For projects that call CMake themselves and split this variable at its spaces."""
+    @property
+    def cmake_args(self) -> dict[str, str]:
+        """CMAKE_ARGS, for a setup.py that calls CMake and splits the variable at its spaces."""
         injected = f"-DCMAKE_PROJECT_TOP_LEVEL_INCLUDES={self.inject}"
-        return ("-DCMAKE_BUILD_TYPE=RelWithDebInfo", *(() if " " in injected else (injected,)))
+        words = [os.environ.get("CMAKE_ARGS", ""), "-DCMAKE_BUILD_TYPE=RelWithDebInfo"]
+        words += [] if " " in injected else [injected]
+        return {"CMAKE_ARGS": " ".join(words).strip()}
 
 
 def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
@@ -118,12 +120,18 @@ def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
         root = root_to_copy(tree)
         copy = folder / "source"
         copy_tree(root, copy)
+        build = folder / "build"
         shutil.rmtree(folder / "trace", ignore_errors=True)
         wrappers = write_wrappers(
-            folder / "trace", request.compiler, request.flavour, moved=(copy, root)
+            folder / "trace",
+            request.compiler,
+            request.flavour,
+            # meson names the sources as seen from its build folder.
+            renamed={str(copy): str(root), os.path.relpath(copy, build): str(root)},
         )
         inject = folder / "trace" / "inject.cmake"
         inject.write_text(_inject(request), encoding="utf-8")
+        _forget_other(folder, build, wrappers, request)
     except OSError as error:
         raise ToolError(
             f"{error.filename or folder} cannot be written: {error.strerror}",
@@ -134,7 +142,7 @@ def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
         tree=tree,
         wrappers=wrappers,
         source=copy / tree.path.relative_to(root),
-        build=folder / "build",
+        build=build,
         venv=folder / "venv",
         build_venv=folder / "build-env",
         inject=inject,
@@ -157,6 +165,16 @@ def _claim(folder: Path) -> None:
         hidden = folder.parent / ".gitignore"
         if not hidden.exists():
             hidden.write_text("*\n", encoding="utf-8")
+
+
+def _forget_other(folder: Path, build: Path, wrappers: Wrappers, request: BuildRequest) -> None:
+    """Take away what another compiler, Python or set of flags made: it would be taken for new."""
+    scripts = "".join(path.read_text("utf-8") for path in sorted(wrappers.folder.iterdir()))
+    made_with = f"{request.compiler.version}\n{request.python}\n{scripts}"
+    marker = folder / "made-with"
+    if not marker.is_file() or marker.read_text("utf-8") != made_with:
+        shutil.rmtree(build, ignore_errors=True)
+        marker.write_text(made_with, encoding="utf-8")
 
 
 def _inject(request: BuildRequest) -> str:

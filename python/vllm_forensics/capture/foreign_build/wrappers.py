@@ -8,6 +8,7 @@ undo the flavour, appends its flags, and leaves two traces: the call, and what a
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,7 +24,7 @@ case "$PWD" in
   # Questions of CMake and meson about the compiler: they must see it as it is.
   */CMakeFiles/* | */meson-private | */meson-private/*) exec {compiler} "$@" ;;
 esac
-left=$#
+left=$# before=
 while [ "$left" -gt 0 ]; do
   argument=$1
   shift
@@ -36,7 +37,13 @@ while [ "$left" -gt 0 ]; do
       argument=$(printf '%s' "$argument" |
         sed -E -e ':a' -e 's/,(-s|-S|--strip-all|--strip-debug)(,|$)/\\2/' -e 'ta')
       ;;
+    # A report names a source as the compiler was given it: then from where it can be found.
+    /* | -* | ../*) ;;
+    *.c | *.cc | *.cpp | *.cxx | *.C)
+      [ "$before" = -o ] || [ ! -f "$argument" ] || argument=$PWD/${{argument#./}}
+      ;;
   esac
+  before=$argument
   set -- "$@" "$argument"
 done
 {{
@@ -70,21 +77,21 @@ class Wrappers:
 
 
 def write_wrappers(
-    folder: Path, compiler: Compiler, flavour: Flavour, *, moved: tuple[Path, Path]
+    folder: Path, compiler: Compiler, flavour: Flavour, *, renamed: Mapping[str, str]
 ) -> Wrappers:
     """Write the scripts into an empty folder. A ccache that is installed is put between.
 
-    `moved` is the copy that is compiled and the tree that debug information shall name for it.
+    `renamed` holds folders that are compiled, and what debug information shall call them.
     """
     binaries, calls, failures = (folder / name for name in ("bin", "calls", "failures"))
     for one in (binaries, calls, failures):
         one.mkdir(parents=True)
-    renamed = f"-ffile-prefix-map={moved[0]}={moved[1]}"
-    flags = shlex.join((*compile_flags(flavour, compiler), *link_flags(flavour, compiler), renamed))
+    names = [f"-ffile-prefix-map={old}={new}" for old, new in renamed.items()]
+    flags = shlex.join((*compile_flags(flavour, compiler), *link_flags(flavour, compiler), *names))
     ccache = find_program("ccache")
     # Build tools look for "gcc", "g++" or "clang" in the name to know what they deal with.
-    names = [f"forensics-{Path(path).name}" for path in (compiler.c, compiler.cxx)]
-    for name, real in zip(names, (compiler.c, compiler.cxx), strict=True):
+    cc, cxx = (f"forensics-{Path(path).name}" for path in (compiler.c, compiler.cxx))
+    for name, real in zip((cc, cxx), (compiler.c, compiler.cxx), strict=True):
         script = _SCRIPT.format(
             compiler=shlex.quote(real),
             run=shlex.join((ccache, real) if ccache else (real,)),
@@ -95,7 +102,7 @@ def write_wrappers(
         )
         _write(binaries / name, script)
     _write(binaries / "strip", _STRIP)
-    return Wrappers(folder=binaries, cc=names[0], cxx=names[1], calls=calls, failures=failures)
+    return Wrappers(folder=binaries, cc=cc, cxx=cxx, calls=calls, failures=failures)
 
 
 def _write(path: Path, text: str) -> None:

@@ -24,7 +24,7 @@ def _detects(tree: SourceTree) -> bool:
 
 
 def _build(workspace: Workspace, steps: Steps) -> Outcome:
-    outcome = build_and_install(workspace, steps, {})
+    outcome = build_and_install(workspace, steps, {}, workspace.cmake_args)
     if not outcome.files:
         raise UsageError(
             f"the backend {workspace.tree.backend} made a package without native code",

@@ -24,7 +24,7 @@ def _detects(tree: SourceTree) -> bool:
 
 
 def _build(workspace: Workspace, steps: Steps) -> Outcome:
-    return build_and_install(workspace, steps, {})
+    return build_and_install(workspace, steps, {}, workspace.cmake_args)
 
 
 RECIPE: Final = Recipe(name="setuptools", detects=_detects, build=_build)
