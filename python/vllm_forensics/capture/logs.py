@@ -1,29 +1,36 @@
-"""Opens logs: files, pipes, folders, patterns, log_path families, compressed; in pieces, once."""
+"""Opens logs: files, pipes, folders, patterns, log_path families; in pieces, once.
+
+They may be compressed and lie in an archive, whatever they are called.
+"""
 
 from __future__ import annotations
 
-import bz2
 import glob
-import gzip
-import lzma
 import os
 import re
-import stat
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final, NamedTuple
 
+from vllm_forensics.capture.compressed import PIECE, Source, expand
+from vllm_forensics.capture.log_archive import ZIP_MAGICS, is_tar, tar_members, zip_members
 from vllm_forensics.errors import EvidenceError
 
 STANDARD_INPUT: Final = "-"
-_PIECE: Final = 1 << 20
 _MAX_ENTRIES: Final = 100_000
 _FAMILY: Final = re.compile(r".*\.\d+$")
 """With log_path=asan a runtime writes asan.PID."""
-_UNREADABLE: Final = ((b"\x28\xb5\x2f\xfd", "zstd -dc"), (b"\x04\x22\x4d\x18", "lz4 -dc"))
+_TAR_HEAD: Final = 512
+
+
+class Log(NamedTuple):
+    """One log, opened."""
+
+    name: str
+    pieces: Iterator[bytes]
+    in_archive: bool
 
 
 def find_logs(paths: Sequence[str]) -> list[str]:
@@ -45,49 +52,82 @@ def find_logs(paths: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def open_logs(path: str) -> Iterator[Log]:
+    """The log, or where the file is a .zip or a .tar its members: named `archive!member`.
+
+    Each must be read before the next is asked for. Compressed ones are expanded, members too, and
+    `-` is standard input.
+
+    Raises:
+        EvidenceError: it cannot be opened, or an archive is damaged; while the pieces are read,
+            that this log is: what could be read has been yielded by then.
+
+    """
+    with ExitStack() as opened:
+        stream = _open(path, opened)
+        source = Source(expand(_raw(path, stream)))
+        head = source.peek(_TAR_HEAD)
+        if head.startswith(ZIP_MAGICS):
+            if not _is_seekable_zip(stream):
+                raise EvidenceError(
+                    "is a zip that cannot be read as a stream", remedy="save it to a file first"
+                )
+            members = zip_members(stream)
+        elif is_tar(head):
+            members = tar_members(source)
+        else:
+            yield Log(path, source.rest(), in_archive=False)
+            return
+        for member in members:
+            yield Log(f"{path}!{member.name}", expand(member.pieces), in_archive=True)
+
+
 def read_log(path: str) -> Iterator[bytes]:
-    """The log's bytes in pieces, decompressed; `-` is standard input.
+    """The log's bytes in pieces, expanded; `-` is standard input. An archive is not opened up.
 
     Raises:
         EvidenceError: it cannot be opened, or what is compressed is damaged; what could be read
             has been yielded by then.
 
     """
-    try:
-        with ExitStack() as opened:
-            stream = _open(path, opened)
-            # One read at a time: of a damaged archive, what came before the damage is kept.
-            read = getattr(stream, "read1", stream.read)
-            while piece := read(_PIECE):
-                yield piece
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise EvidenceError(
-            f"could not be read to its end: {reason}", remedy=f"ls -l {Path(path)}"
-        ) from error
+    with ExitStack() as opened:
+        yield from expand(_raw(path, _open(path, opened)))
 
 
 def _open(path: str, opened: ExitStack) -> IO[bytes]:
-    if path == STANDARD_INPUT:
-        # Unbuffered: what a pipe holds is read at once, however little it is.
-        descriptor = os.dup(sys.stdin.fileno())
-        return opened.enter_context(os.fdopen(descriptor, "rb", buffering=0))
-    stream = opened.enter_context(Path(path).open("rb"))  # noqa: SIM115 - entered right here
-    if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        return stream  # a pipe: <(kubectl logs …)
-    head = stream.peek(6)[:6]
-    for magic, command in _UNREADABLE:
-        if head.startswith(magic):
-            raise EvidenceError(
-                "is compressed", remedy=f"{command} {Path(path)} | forensics asan -"
-            )
-    if head.startswith(b"\x1f\x8b"):
-        return cast("IO[bytes]", opened.enter_context(gzip.open(stream, "rb")))
-    if head.startswith(b"BZh"):
-        return opened.enter_context(bz2.open(stream, "rb"))
-    if head.startswith(b"\xfd7zXZ"):
-        return opened.enter_context(lzma.open(stream, "rb"))
-    return stream
+    try:
+        if path == STANDARD_INPUT:
+            # Unbuffered: what a pipe holds is read at once, however little it is.
+            descriptor = os.dup(sys.stdin.fileno())
+            return opened.enter_context(os.fdopen(descriptor, "rb", buffering=0))
+        return opened.enter_context(Path(path).open("rb"))  # a pipe too: <(kubectl logs …)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _raw(path: str, stream: IO[bytes]) -> Iterator[bytes]:
+    # One read at a time: what a pipe has is taken as it comes.
+    read = getattr(stream, "read1", stream.read)
+    try:
+        while piece := read(PIECE):
+            yield piece
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: Exception) -> EvidenceError:
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return EvidenceError(f"could not be read to its end: {reason}", remedy=f"ls -l {Path(path)}")
+
+
+def _is_seekable_zip(stream: IO[bytes]) -> bool:
+    """Is the zip the file itself, and not what another compression or a pipe gives out?"""
+    if not stream.seekable():
+        return False
+    stream.seek(0)
+    found = stream.read(4).startswith(ZIP_MAGICS)
+    stream.seek(0)
+    return found
 
 
 def repository_root() -> str | None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from vllm_forensics.capture.files import is_regular_file, read_source
-from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, read_log, repository_root
+from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, repository_root
 from vllm_forensics.diagnosis.sanitizer import explain_report
 from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, own_by_default
 from vllm_forensics.diagnosis.sanitizer_sieve import Sieve
-from vllm_forensics.errors import EvidenceError, UsageError
-from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer_inputs import read_baseline, read_suppressions
 from vllm_forensics.investigate.sanitizer_locations import with_locations_of
 from vllm_forensics.investigate.symbolize import Symbolizer
+from vllm_forensics.investigate.sanitizer_logs import read_logs
 from vllm_forensics.model.report import Failure, SourceExcerpt
 from vllm_forensics.model.sanitizer import (
     ExplainedLog,
@@ -108,22 +108,6 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
         suppressed=sieve.counts(),
         baseline=sieve.outcome(options.baseline) if options.baseline else None,
     )
-
-
-def _read(path: str) -> tuple[LogReading | None, Failure | None]:
-    errors: list[EvidenceError] = []
-
-    def pieces() -> Iterator[bytes]:
-        try:
-            yield from read_log(path)
-        except EvidenceError as error:
-            errors.append(error)
-
-    reading = parse_sanitizer_log(pieces())
-    if not errors:
-        return reading, None
-    failure = Failure(path=path, error=errors[0].message, remedy=errors[0].remedy)
-    return (reading if reading.size_bytes else None), failure
 
 
 def _nothing(path: str, reading: LogReading) -> Failure:
