@@ -17,8 +17,8 @@ from vllm_forensics.diagnosis.sanitizer_sieve import Sieve
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer_inputs import read_baseline, read_suppressions
 from vllm_forensics.investigate.sanitizer_locations import with_locations_of
-from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.investigate.sanitizer_logs import read_logs
+from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.model.report import Failure, SourceExcerpt
 from vllm_forensics.model.sanitizer import (
     ExplainedLog,
@@ -73,7 +73,7 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
     logs: list[ExplainedLog] = []
     failures: list[Failure] = list(unread)
     complete = True
-    inputs = [(path, *_read(path)) for path in find_logs(paths)]
+    inputs = [read for path in find_logs(paths) for read in read_logs(path)]
     inputs, symbolization = with_locations_of(inputs, options.symbolizer)
     for path, reading, failure in inputs:
         if failure is not None:
