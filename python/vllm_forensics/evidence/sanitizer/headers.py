@@ -9,19 +9,32 @@ from typing import Final
 
 from vllm_forensics.evidence.sanitizer import (
     asan,
+    go,
     gwp_asan,
     hwasan,
+    kernel,
     libfuzzer,
     lsan,
     msan,
     scudo,
+    small,
+    tombstone,
     tsan,
     ubsan,
+    valgrind,
+    valgrind_xml,
 )
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
 
-NEEDLES: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR")
-"""A line without any of these begins no report."""
+NEEDLES: Final = (
+    *(b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR"),
+    *(kernel.NEEDLE, go.NEEDLE, tombstone.NEEDLE, small.NEEDLE, valgrind_xml.NEEDLE),
+)
+"""A line without any of these begins no report, but for those below."""
+LATE_NEEDLES: Final = (valgrind.NEEDLE, tombstone.LATE_NEEDLE)
+"""Some begin with words that are many, or in every log; these follow within a few lines."""
+LINES_ABOVE: Final = 10
+"""So many lines at most lie between the beginning and its late needle."""
 
 _MAX_HEADER: Final = 2_000
 
@@ -37,6 +50,12 @@ class _Tool:
 
 
 _TOOLS: Final = {
+    "RealtimeSanitizer": _Tool(runtime=small.REALTIME, kind_of=small.realtime_kind),
+    "NumericalStabilitySanitizer": _Tool(
+        runtime=small.NUMERICAL, kind_of=small.numerical_kind, warns=True
+    ),
+    "TypeSanitizer": _Tool(runtime=small.TYPE, kind_of=small.type_kind),
+    "DataFlowSanitizer": _Tool(runtime=small.DATA_FLOW, kind_of=small.data_flow_kind, warns=True),
     "AddressSanitizer": _Tool(runtime=asan.RUNTIME, kind_of=asan.kind_of),
     "HWAddressSanitizer": _Tool(runtime=hwasan.RUNTIME, kind_of=asan.kind_of),
     "LeakSanitizer": _Tool(runtime=lsan.RUNTIME, kind_of=lsan.kind_of, signals=lsan.SIGNAL_RUNTIME),
@@ -56,14 +75,42 @@ _BARE: Final = re.compile(
     r"(?:==(?P<pid>\d+)== ?)?(?P<tool>\w{1,24}Sanitizer)(?P<colon>:)? "
     r"(?P<message>(?:hard|soft) rss limit exhausted.*|CHECK failed:? .*)"
 )
-_NO_COLON: Final = re.compile(r"failed to (?:allocate|reserve|map) |CHECK failed")
+_CUT_HEADER: Final = re.compile(
+    r"(?:==(?P<pid>\d+)== ?)ERROR: (?P<tool>\w*AddressSanitizer):(?P<message>)\s*$"
+)
+"""The rest of the header is in the next line."""
+_NO_COLON: Final = re.compile(
+    r"failed to (?:allocate|reserve|map) |CHECK failed"
+    # clang 3.1
+    r"|[a-z-]+ on (?:unknown )?address 0x|crashed on |attempting (?:double-)?free"
+)
 _SIGNAL: Final = re.compile(r" on (?:unknown )?address .*\(pc 0x|^CHECK failed|^failed to ")
 _PID_IN_WORDS: Final = re.compile(r"\(pid=(\d+)\)")
+
+
+def may_begin(text: str) -> bool:
+    """Is the line worth a look? Cheap: most lines are not."""
+    return (
+        "Sanitizer" in text
+        or "runtime error:" in text
+        or "libFuzzer" in text
+        or "GWP-ASan" in text
+        or "Scudo" in text
+        or "== " in text
+        or "SAN: " in text
+        or "DATA RACE" in text
+        or "*** ***" in text
+        or ", tid: " in text
+        or "ubsan: " in text
+    )
 
 
 def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
     """A new report where the line begins one, and the text that stands before its header."""
     text = text[:_MAX_HEADER]
+    found = _other_tool(text, number)
+    if found is not None:
+        return found
     if "runtime error:" in text:
         found = ubsan.open_report(text, number)
         if found is not None:
@@ -80,11 +127,29 @@ def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
     return _opened(_TOOLS[match["tool"]], match, number), text[: match.start()]
 
 
+def _other_tool(text: str, number: int) -> tuple[ReportBuilder, str] | None:
+    """A report of a tool that is no runtime of a compiler, or that prints as none of them does."""
+    if "== " in text:
+        header = valgrind.header_of(text)
+        if header is not None:
+            pid, words, before = header
+            return valgrind.ValgrindReport(words, number, pid), before
+    if "SAN: " in text:
+        found = kernel.open_report(text, number)
+        if found is not None:
+            return found
+    if "DATA RACE" in text:
+        return go.open_report(text, number)
+    if "*** ***" in text or ", tid: " in text:
+        return tombstone.open_report(text, number)
+    return small.open_minimal(text, number) if "ubsan: " in text else None
+
+
 def _header(text: str) -> re.Match[str] | None:
     """The header in the line, where a runtime that we know printed it as a report's."""
     match = _HEADER.search(text)
     if match is None:
-        match = _BARE.search(text)
+        match = _BARE.search(text) or _CUT_HEADER.search(text)
     elif match["colon"] is None and not (
         match["level"] == "ERROR" and _NO_COLON.match(match["message"])
     ):
@@ -121,5 +186,5 @@ def _opened(tool: _Tool, match: re.Match[str], number: int) -> ReportBuilder:
     if pid is None and in_words is not None:
         pid = in_words[1]
     report.pid = int(pid) if pid is not None and len(pid) < 19 else None
-    report.provisional = pid is None
+    report.provisional = pid is None or not message
     return report

@@ -142,7 +142,7 @@ def strip_prefixes(text: str) -> tuple[str, str]:
         if match is None:
             break
         if match.lastgroup == "date":
-            dated = True
+            dated = ":" in match[0]  # behind the kernel's clock stands the kernel's own text
         elif match.lastgroup in {"quote", "level"}:
             pass
         elif match.lastgroup == "step":
