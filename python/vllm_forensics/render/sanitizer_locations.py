@@ -56,9 +56,12 @@ def symbolization_in_text(outcome: Symbolization) -> Table:
     texts = [Text(_named(outcome))]
     if outcome.likely:
         texts.append(Text(f"likely: {_doubt(outcome)}", style="caution"))
-    texts += [_left(left) for left in outcome.left[:_MAX_LEFT]]
+    shown = outcome.left[:_MAX_LEFT]
+    texts += [_left(left) for left in shown]
     if len(outcome.left) > _MAX_LEFT:
         texts.append(Text(f"{len(outcome.left) - _MAX_LEFT:,} more (--format json)", style="quiet"))
+    remedies = dict.fromkeys(left.remedy for left in shown if left.remedy)
+    texts += [Text(remedy, style="quiet") for remedy in remedies]  # each once
     return labelled("Names", texts)
 
 
@@ -81,7 +84,4 @@ def _doubt(outcome: Symbolization) -> str:
 
 def _left(left: LeftModule) -> Text:
     module = left.module or "unknown module"
-    text = Text(f"{module}: {left.why} ({counted(left.frames, 'frame')} left)")
-    if left.remedy:
-        text.append(f"\n{left.remedy}", style="quiet")
-    return text
+    return Text(f"{module}: {left.why} ({counted(left.frames, 'frame')} left)")

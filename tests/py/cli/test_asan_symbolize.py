@@ -90,6 +90,18 @@ def test_a_rebuilt_module_is_said_to_be_so(library: Path) -> None:
     assert "step" not in text
 
 
+def test_what_to_do_is_said_once(library: Path) -> None:
+    log = log_of(library)
+    text = log.read_text(encoding="utf-8").replace("(<unknown module>)", "(/nowhere/b.so+0x10)")
+    log.write_text(text, encoding="utf-8")
+    library.unlink()
+
+    shown = " ".join(run("--symbolize", log).split())
+
+    assert shown.count("it is not on this machine") == 2
+    assert shown.count("--symbols DIR") == 1
+
+
 def test_a_folder_of_the_users_stands_in(library: Path, tmp_path: Path) -> None:
     log = log_of(library)
     kept = tmp_path / "kept" / ".build-id" / BUILD_ID[:2]
