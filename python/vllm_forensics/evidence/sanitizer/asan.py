@@ -39,7 +39,7 @@ KINDS: Final = (
         "bad-{name}",
     ),
     # Windows names
-    (r"access-violation", "segv"),
+    (r"access-violation|crashed on ", "segv"),
     (r"illegal-instruction|illegal instruction", "ill"),
     (r"breakpoint", "trap"),
     (r"int-divide-by-zero|flt-divide-by-zero|integer divide by zero", "fpe"),
@@ -52,6 +52,8 @@ _KINDS: Final = tuple((re.compile(pattern), name) for pattern, name in KINDS)
 _ADDRESS: Final = re.compile(
     rf"(?:on (?:unknown )?address|malloc\(\)-ed:|not owned:|\bon) ({HEX})(?![0-9a-fA-F])"
 )
+_ACCESS: Final = re.compile(r" (READ|WRITE) of size (\d{1,18}) at 0x")
+"""On the header's line where a newline was lost."""
 _PC: Final = re.compile(rf"\bpc ({HEX})")
 _THREAD: Final = re.compile(rf"\bthread (T\d+)|\bsp {HEX} (T\d+)\)|\((T\d+)\)")
 
@@ -79,6 +81,9 @@ def read_header(report: ReportBuilder, message: str) -> None:
     match = _THREAD.search(message)
     if match is not None:
         report.thread = match[1] or match[2] or match[3]
+    match = _ACCESS.search(message)
+    if match is not None:
+        report.access_type, report.access_size = match[1], int(match[2])
 
 
 def _memory_map_end(report: ReportBuilder, match: re.Match[str]) -> None:

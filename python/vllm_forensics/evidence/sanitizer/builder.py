@@ -181,6 +181,8 @@ class ReportBuilder:
     @property
     def has_evidence(self) -> bool:
         """Does anything below the header confirm that it is a report?"""
+        if self.address is not None and (self.pc is not None or self.thread is not None):
+            return True  # no prose says so much
         stacks = any(stack.frames for stack in self._stacks)
         return bool(stacks or self.summary or self.leaks or self.access_size is not None)
 
@@ -313,7 +315,7 @@ class ReportBuilder:
         access = None
         if self.access_type is not None or self.access_size is not None:
             access = Access(type=self.access_type, size=self.access_size)
-        incomplete = self.runtime.ends_with_summary and self.summary is None and not self.done
+        incomplete = self.runtime.ends_with_summary and not self.done and self._lacks_its_end(kind)
         return PrintedReport(
             sanitizer=self.runtime.name,
             kind=kind,
@@ -335,6 +337,13 @@ class ReportBuilder:
             lines=(self.first_line, self.last_line),
             raw="\n".join(self._raw),
         )
+
+    def _lacks_its_end(self, kind: str) -> bool:
+        """Was no summary printed, or only its first half?"""
+        if self.summary is None:
+            return True
+        words = "-".join(self.summary.partition(": ")[2].lower().split())
+        return words != kind and kind.startswith(words or ".")
 
     def _kind_of_summary(self) -> str | None:
         if self.summary is None:

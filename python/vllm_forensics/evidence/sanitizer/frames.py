@@ -29,7 +29,7 @@ _UNKNOWN_MODULE: Final = re.compile(r"\(<unknown module>\)$")
 _PLACE: Final = re.compile(r":(\d{1,9}|\?)(?::(\d{1,9}))?$")
 _MSVC_PLACE: Final = re.compile(r"\((\d{1,9})(?:,(\d{1,9}))?\)$")
 _NO_PLACE: Final = re.compile(
-    r"[ \t](?:<null>|<compiler-generated>(?::0)?|\?\?(?::(?:0|\?)(?::0)?)?)$"
+    r"[ \t](?:<null>|:\?|<compiler-generated>(?::0)?|\?\?(?::(?:0|\?)(?::0)?)?)$"
 )
 _REMARK: Final = re.compile(r" \((?:discriminator \d+|inlined by)\)$|, r0=-?\d+$")
 """What addr2line, and a symbolizer of a program's own, write behind a place."""
@@ -56,10 +56,15 @@ def parse_frame(text: str) -> PrintedFrame | None:
     if match is None:
         return None
     index, pc, rest = int(match[1]), match[2], text[match.end() :].rstrip()
-    if " (" in rest and _is_of_a_debugger(rest):
-        return None
-    if pc is None:
-        return _without_pc(index, text, rest)
+    if " (" in rest:
+        if _is_of_a_debugger(rest):
+            return None
+        if "(core dumped)" in rest:  # the shell's words cut the frame off
+            rest = ""
+    return _with_pc(index, pc, rest) if pc is not None else _without_pc(index, text, rest)
+
+
+def _with_pc(index: int, pc: str, rest: str) -> PrintedFrame | None:
     if rest.startswith("in "):
         rest = rest[3:].lstrip()
     elif rest and not rest.startswith(("(", "<", "[")):

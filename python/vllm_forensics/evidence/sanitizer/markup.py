@@ -14,8 +14,11 @@ _TAG: Final = re.compile(
 )
 _CTEST_MARK: Final = re.compile(r"<b>[^<>]{1,80}</b> ")
 """CTest puts the kind of a defect in bold before the line that names it."""
+_LINKED_STEP: Final = re.compile(r"\[(\w{1,8})\]\(https?://[^\s()]{1,200}#step:\d+:\d+\)")
+"""A CI's page, copied, has some of the digits as links to its own lines."""
 _OCTETS: Final = re.compile(r"(?:=[0-9A-F]{2})+")
 _FRAME_START: Final = re.compile(r"#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()")
+_ACCESS: Final = re.compile(r" (?:READ|WRITE) of size \d+ at 0x")
 _RUN_TOGETHER: Final = re.compile(
     r"(?<=\S)(?<!previously)[ \t]+(?=#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()"
     r"|(?:==\d+==)?(?:READ|WRITE) of size |0x[0-9a-f]+ is located |SUMMARY: "
@@ -34,6 +37,8 @@ def plain_text(text: str) -> str:
     if "&" in text and ";" in text:
         once = _ENTITY.sub(_character, text)
         text = _ENTITY.sub(_character, once).replace("\xa0", " ") if once != text else text
+    if "](http" in text:
+        text = _LINKED_STEP.sub(r"\1", text)
     if "=3D" in text or "=C2=A0" in text:  # quoted-printable
         text = _OCTETS.sub(_decoded, text).replace("\xa0", " ")
     return text
@@ -44,7 +49,7 @@ def parted(text: str) -> str:
     if "\n" in text:
         return text
     starts = len(_FRAME_START.findall(text))
-    if starts > 1 or (starts == 1 and "Sanitizer: " in text):
+    if starts > 1 or ("Sanitizer: " in text and (starts or _ACCESS.search(text))):
         return _RUN_TOGETHER.sub("\n", text)
     return text
 

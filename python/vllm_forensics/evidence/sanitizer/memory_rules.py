@@ -55,6 +55,23 @@ def _global(report: ReportBuilder, match: re.Match[str]) -> None:
     )
 
 
+def _variable_of_module(report: ReportBuilder, match: re.Match[str]) -> None:
+    known = report.region
+    offset = int(match["offset"])
+    if known is not None and (known.kind == "heap" or (known.offset or 0) <= offset):
+        return
+    report.region = Region(
+        kind="global" if match["kind"].startswith("global") else "stack",
+        start=match["start"],
+        end=match["end"],
+        size=int(match["size"]),
+        offset=offset,
+        relation=_relation(match["relation"]),
+        name=match["name"] if match["name"] != "??" else None,
+        place=match["place"],
+    )
+
+
 def _in_stack(report: ReportBuilder, match: re.Match[str]) -> None:
     del match
     if report.region is None:
@@ -87,6 +104,10 @@ def _access(report: ReportBuilder, match: re.Match[str]) -> None:
     report.address = report.address or match["address"]
     report.thread = match["thread"] or report.thread
     report.set_stack_thread(report.thread)
+
+
+def _shortened_access(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.access_type, report.access_size = match["type"], int(match["size"])
 
 
 def _signal_access(report: ReportBuilder, match: re.Match[str]) -> None:
@@ -123,8 +144,8 @@ OWNER_RULES: Final = (
         Role.THREAD_CREATE,
     ),
     Fact(
-        rf"{HEX} is located (?P<offset>\d+) bytes? "
-        r"(?P<relation>inside of|before|after|to the left of|to the right of) "
+        rf"(?:Address )?{HEX} is (?:located )?(?P<offset>\d+) bytes? "
+        r"(?P<relation>inside(?: of)?|before|after|to the left of|to the right of) "
         rf"(?:an? )?(?P<size>\d+)-byte region \[(?P<start>{HEX}),\s?(?P<end>{HEX})\)",
         _heap,
     ),
@@ -134,6 +155,13 @@ OWNER_RULES: Final = (
         r"global variable '(?P<name>[^']*)' (?:defined in|from) '(?P<place>[^']*)' "
         rf"\((?P<start>{HEX})\) of size (?P<size>\d+)",
         _global,
+    ),
+    Fact(  # HWAddressSanitizer
+        rf"{HEX} is located (?P<offset>\d+) bytes? "
+        r"(?P<relation>inside of|inside|before|after|to the left of|to the right of) "
+        rf"(?:an? )?(?P<size>\d+)-byte (?P<kind>global variable|local variable) (?P<name>\S+) "
+        rf"\[(?P<start>{HEX}),\s?(?P<end>{HEX})\) in (?P<place>\S+)",
+        _variable_of_module,
     ),
     Section(rf"(?:Address )?{HEX} is located in stack of thread", None, _in_stack),
     Fact(
@@ -151,6 +179,8 @@ SIGNAL_RULES: Final = (
     Fact(rf"{_PID}(?:Hint|HINT): (?P<hint>.*)", _hint),
     Fact(rf"{_PID}Register values:"),
     Fact(r"==\d+==(?:\*\*\* |WARNING: )"),
+    Fact(r"(?:==\d+==)?\w+Sanitizer: (?:nested bug in the same thread|.* another one)"),
+    Fact(r"<empty stack>"),
     Fact(r"[re]?[a-ds][a-z0-9]{1,2} = 0x"),
     Fact(r"\w+Sanitizer can not provide additional info"),
     Fact(r"\(longjmp and C\+\+ exceptions"),
@@ -165,6 +195,7 @@ SHADOW_RULES: Final = (
         rf"(?: tags: \S+ \(ptr/mem\))?(?: in)?(?: thread (?P<thread>{THREAD}))?",
         _access,
     ),
+    Fact(r"(?P<type>READ|WRITE) of size (?P<size>\d+)$", _shortened_access),
     Fact(r"SCARINESS: |DEDUP_TOKEN: |Shadow byte|Memory tags around|Tags for short granules"),
     Fact(
         r"(?P<meaning>Addressable|Partially addressable|Heap left redzone|Heap right redzone|"

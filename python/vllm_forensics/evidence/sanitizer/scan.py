@@ -226,8 +226,13 @@ def _without_repeats(reports: list[PrintedReport]) -> tuple[PrintedReport, ...]:
 
 
 def _identity(report: PrintedReport) -> tuple[object, ...]:
-    top = report.chain[-1].frames[:3] if report.chain else ()
-    places = tuple(frame.pc or (frame.function, frame.offset) for frame in top)
+    places: tuple[object, ...] = tuple(
+        (event.role, event.thread, frame.pc or (frame.function, frame.offset))
+        for event in report.chain
+        for frame in event.frames[:3]
+    )
+    if not places and report.pc is None:
+        places = (report.summary, report.message)
     if report.sanitizer == "UndefinedBehaviorSanitizer" and report.location is not None:
         return (report.sanitizer, report.pid, report.location, report.message, places)
     if report.pc is None or report.pid is None:

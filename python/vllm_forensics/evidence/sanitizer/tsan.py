@@ -25,6 +25,13 @@ def _access(report: ReportBuilder, match: re.Match[str]) -> None:
     report.set_stack_thread(report.thread)
 
 
+def _external(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.access_type = "WRITE" if match["type"] == "Modifying" else "READ"
+    report.address = match["address"]
+    report.thread = _thread(match["thread"])
+    report.set_stack_thread(report.thread)
+
+
 def _other(report: ReportBuilder, match: re.Match[str]) -> None:
     report.set_stack_thread(_thread(match["thread"]))
 
@@ -82,6 +89,17 @@ RUNTIME: Final = Runtime(
         Section(
             r"Previous (?:atomic )?(?:read|write) of size \d+ at "
             rf"{HEX} {_BY}",
+            Role.PREVIOUS_ACCESS,
+            _other,
+        ),
+        Section(  # of an object that Swift or a library guards
+            r"(?P<type>Modifying|[Rr]ead-only) access of (?P<object>.{1,200}?) at "
+            rf"(?P<address>{HEX}) {_BY}",
+            Role.USE,
+            _external,
+        ),
+        Section(
+            rf"Previous (?:modifying|read-only) access of .{{1,200}}? at {HEX} {_BY}",
             Role.PREVIOUS_ACCESS,
             _other,
         ),

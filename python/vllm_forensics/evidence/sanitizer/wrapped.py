@@ -23,7 +23,7 @@ def joined(previous: str, text: str) -> str:
     blank = not (
         len(head) in _TERMINALS and not head.endswith((" ", ",")) and not _PLACE_ALONE.match(tail)
     )
-    return f"{head.strip()} {tail}" if blank else head.lstrip() + tail
+    return f"{head.strip()} {tail}".lstrip() if blank else head.lstrip() + tail
 
 
 def better_frame(known: PrintedFrame, whole: str) -> PrintedFrame | None:
@@ -31,8 +31,10 @@ def better_frame(known: PrintedFrame, whole: str) -> PrintedFrame | None:
     frame = parse_frame(whole)
     if frame is None or frame.index != known.index or frame.pc != known.pc:
         return None
-    if known.module is not None or known.line is not None:
+    if known.module is not None:
         return frame if known.build_id is None and frame.build_id is not None else None
+    if known.line is not None:
+        return frame if frame.module is not None and frame.line == known.line else None
     said_more = frame.line is not None or frame.module is not None or known.file is None
     return frame if said_more and (frame.file or frame.module) is not None else None
 

@@ -240,3 +240,175 @@ def test_numbers_that_a_site_has_turned_into_links() -> None:
     linked = USE_AFTER_FREE.replace("    #1 0x55d0c0ffee20", "    acme/q#1 0x55d0c0ffee20")
 
     assert without_lines(only(linked)) == without_lines(only(USE_AFTER_FREE))
+
+
+HEADER = "==7==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000010 at pc 0x55d0c0ffee11 bp 0x7ffd00000010 sp 0x7ffd00000008\n"
+STACK = "    #0 0x55d0c0ffee10 in f /s/a.cc:1:2\n    #1 0x55d0c0ffee20 in main /s/a.cc:9:2\n"
+ACCESS = "READ of size 8 at 0x602000000010 thread T0\n"
+
+
+def functions(report: PrintedReport, role: Role) -> list[str | None]:
+    event = report.first(role)
+    return [frame.function for frame in event.frames] if event is not None else []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        HEADER.replace("address 0x", "address\n0x"),
+        HEADER.replace(": heap", ":\nheap"),
+        HEADER.replace(": heap", ": \n heap"),
+        HEADER.replace("bp 0x7ffd00000010 s", "bp 0x7ffd00000010 s\n"),
+        HEADER.rstrip("\n") + " ",
+    ],
+)
+def test_a_header_over_two_lines(header: str) -> None:
+    report = only(header + ACCESS + STACK)
+
+    assert (report.kind, report.pid, report.address, report.thread) == (
+        "heap-use-after-free",
+        7,
+        "0x602000000010",
+        "T0",
+    )
+    assert report.access is not None
+    assert (report.access.type, report.access.size) == ("READ", 8)
+    assert functions(report, Role.USE) == ["f", "main"]
+
+
+def test_a_header_without_its_rest_is_no_report() -> None:
+    assert reports("==7==ERROR: AddressSanitizer:\nmake: *** [test] Error 1\n") == ()
+
+
+@pytest.mark.parametrize("end", ["\nSUMMARY: AddressSanitizer: heap-use-aft", "\nSUMMARY: AddressSani", "Aborted (core dumped)\n"])  # fmt: skip
+def test_a_report_that_is_cut(end: str) -> None:
+    report = only(HEADER + ACCESS + STACK + end)
+
+    assert report.truncated
+    assert functions(report, Role.USE) == ["f", "main"]
+
+
+def test_a_frame_that_a_shell_cut_off_keeps_what_is_certain() -> None:
+    cut = STACK.replace("in main /s/a.cc:9:2", "in maSegmentation fault (core dumped)")
+
+    frames = only(HEADER + ACCESS + cut).chain[0].frames
+
+    assert [(frame.pc, frame.function) for frame in frames] == [
+        ("0x55d0c0ffee10", "f"),
+        ("0x55d0c0ffee20", None),
+    ]
+
+
+def test_a_bug_while_a_bug_is_reported() -> None:
+    text = (
+        "==7==ERROR: AddressSanitizer: SEGV on unknown address 0x60765b7cfcc0 (pc 0x7c6ab1dd9c7f bp 0x0 sp 0x7ffc29abd150 T0)\n"
+        "==7==The signal is caused by a READ memory access.\n"
+        "AddressSanitizer:DEADLYSIGNAL\n"
+        "AddressSanitizer: nested bug in the same thread, aborting.\n"
+    )
+
+    report = only(text)
+
+    assert (report.kind, report.truncated, report.chain) == ("segv", True, ())
+    assert report.lines == (1, 4)
+
+
+def test_words_of_the_symbolizer_between_the_access_and_its_stack() -> None:
+    words = "==7==WARNING: invalid path to external symbolizer!\n==7==WARNING: Failed to use and restart external symbolizer!\n"
+
+    assert functions(only(HEADER + ACCESS + words + STACK), Role.USE) == ["f", "main"]
+
+
+def test_the_headers_of_clang_3() -> None:
+    report = only(HEADER.replace("==ERROR: AddressSanitizer:", "== ERROR: AddressSanitizer") + ACCESS + STACK)  # fmt: skip
+    crash = only("==7== ERROR: AddressSanitizer crashed on unknown address 0x000000000010 (pc 0x41 sp 0x7f bp 0x7f T0)\n" + STACK)  # fmt: skip
+
+    assert (report.kind, report.pid) == ("heap-use-after-free", 7)
+    assert (crash.kind, crash.address) == ("segv", "0x000000000010")
+
+
+def test_a_header_without_a_process_that_says_enough_by_itself() -> None:
+    report = only(
+        "ERROR: AddressSanitizer: new-delete-type-mismatch on 0x60200000a1d0 in thread T0:\n"
+        "  object passed to delete has wrong type:\n  size of the allocated type:   16 bytes;\n"
+    )
+
+    assert (report.kind, report.thread, report.address) == (
+        "new-delete-type-mismatch",
+        "T0",
+        "0x60200000a1d0",
+    )
+
+
+def test_an_access_on_the_headers_line() -> None:
+    report = only(HEADER.rstrip("\n") + " " + ACCESS + STACK)
+
+    assert report.access is not None
+    assert (report.access.type, report.access.size) == ("READ", 8)
+
+
+def test_digits_that_a_ci_has_made_links_of() -> None:
+    link = "[{}](https://ci.example/a/runs/5/jobs/9?pr=2#step:18:1)"
+    text = HEADER.replace("==7==", f"==11{link.format(20)}==") + ACCESS
+    text += STACK.replace("a.cc:9:2", f"a.cc:{link.format(13)}:2")
+
+    report = only(text)
+
+    assert report.pid == 1120
+    assert report.chain[0].frames[1].line == 13
+
+
+def test_a_race_on_what_swift_guards() -> None:
+    report = only(
+        "WARNING: ThreadSanitizer: Swift access race (pid=5)\n"
+        "  Modifying access of Swift variable at 0x7b140011cb80 by thread T18:\n"
+        "    #0 $s4q3 <null> (Q:x86_64+0x45dff)\n\n"
+        "  Previous modifying access of Swift variable at 0x7b140011cb80 by main thread:\n"
+        "    #0 $s4q4 <null> (Q:x86_64+0x45e00)\n\n"
+        "SUMMARY: ThreadSanitizer: Swift access race (Q:x86_64+0x45dff) in $s4q3+0x222\n"
+    )
+
+    assert (report.kind, report.address, report.thread, report.truncated) == (
+        "swift-access-race",
+        "0x7b140011cb80",
+        "T18",
+        False,
+    )
+    assert report.access is not None
+    assert report.access.type == "WRITE"
+    assert functions(report, Role.PREVIOUS_ACCESS) == ["$s4q4"]
+
+
+def test_two_races_at_one_address_are_two() -> None:
+    one = RACE + "".join(
+        f"  Thread T2 (tid=9, running) created by main thread at:\n{line}"
+        for line in ["    #0 pthread_create <null> (q+0x1)\n"]
+    )
+    two = one.replace("count.cc:7 (q+0x4c1)", "count.cc:8 (q+0x4c9)")
+
+    assert [report.occurrences for report in reports(one + two + one)] == [2, 1]
+
+
+def test_reports_of_which_only_header_and_summary_are_left() -> None:
+    text = (
+        "WARNING: ThreadSanitizer: heap-use-after-free (pid=18)\n"
+        "SUMMARY: ThreadSanitizer: heap-use-after-free /u/b.h:293 in q::f()\n"
+        "WARNING: ThreadSanitizer: heap-use-after-free (pid=18)\n"
+        "SUMMARY: ThreadSanitizer: heap-use-after-free src/a.cc:270 in q::g()\n"
+    )
+
+    assert [report.occurrences for report in reports(text)] == [1, 1]
+
+
+def test_a_variable_that_hwasan_names() -> None:
+    report = only(
+        "==5==ERROR: HWAddressSanitizer: tag-mismatch on address 0x00551020 at pc 0x0055a0\n"
+        "READ of size 4 at 0x00551020 tags: a7/c7 (ptr/mem) in thread T0\n"
+        "    #0 0x55a0 in main /q/a.cc:3\n\nCause: global-overflow\n"
+        "0x00551020 is located 0 bytes after a 32-byte global variable table [0x00551000,0x00551020) in /q/bin/q\n"
+        "SUMMARY: HWAddressSanitizer: tag-mismatch /q/a.cc:3 in main\n"
+    )
+
+    assert report.region is not None
+    assert (report.region.kind, report.region.name, report.region.size) == ("global", "table", 32)
+    assert report.region.offset == 0
