@@ -8,6 +8,8 @@
 // linked anew. It uses libc alone: a C++ runtime may not be in the process at all. Without
 // FORENSICS_REPORTS in the environment it does nothing.
 
+#include "launcher/python_stack.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -44,38 +46,15 @@ Function find(void* handle, const char* name) {
   return reinterpret_cast<Function>(dlsym(handle, name));
 }
 
-/// Appends one stack of every thread to PREFIX.PID.python, below a line that names the sanitizer.
-/// The runtimes are in the middle of a report: no interceptor of theirs may be entered to open.
-void write_python_stack(const char* sanitizer) {
-  if (prefix[0] == '\0' || dump_threads == nullptr || stacks_written >= kMaxStacks) {
-    return;
-  }
-  ++stacks_written;
-  char path[PATH_MAX + 32];
-  const auto pid = static_cast<int>(syscall(SYS_getpid));
-  (void)std::snprintf(path, sizeof(path), "%s.%d.python", prefix, pid);
-  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  const auto fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, 0600));
-  if (fd < 0) {
-    return;
-  }
-  char line[64];
-  const int length =
-      std::snprintf(line, sizeof(line), "== %s %ld\n", sanitizer, syscall(SYS_gettid));
-  (void)syscall(SYS_write, fd, line, static_cast<std::size_t>(length));
-  (void)dump_threads(fd, nullptr, nullptr);
-  (void)syscall(SYS_close, fd);
-}
-
 void tell(const char* sanitizer) {
   told_by = getpid();
-  write_python_stack(sanitizer);
+  forensics::write_python_stack(sanitizer);
 }
 
 /// Every runtime calls it before it ends the process; only the launcher hears of each report too.
 void before_death() {
   if (told_by != getpid()) {
-    write_python_stack("death");
+    forensics::write_python_stack("death");
   }
 }
 
@@ -153,6 +132,40 @@ void hook_runtime(void* handle, bool is_gcc_ubsan) {
 }
 
 }  // namespace
+
+namespace forensics {
+
+const char* report_prefix() { return prefix; }
+
+int open_beside_report(const char* suffix) {
+  if (prefix[0] == '\0') {
+    return -1;
+  }
+  char path[PATH_MAX + 32];
+  const auto pid = static_cast<int>(syscall(SYS_getpid));
+  (void)std::snprintf(path, sizeof(path), "%s.%d%s", prefix, pid, suffix);
+  const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, 0600));
+}
+
+void write_python_stack(const char* sanitizer) {
+  if (dump_threads == nullptr || stacks_written >= kMaxStacks) {
+    return;
+  }
+  ++stacks_written;
+  const int fd = open_beside_report(".python");
+  if (fd < 0) {
+    return;
+  }
+  char line[64];
+  const int length =
+      std::snprintf(line, sizeof(line), "== %s %ld\n", sanitizer, syscall(SYS_gettid));
+  (void)syscall(SYS_write, fd, line, static_cast<std::size_t>(length));
+  (void)dump_threads(fd, nullptr, nullptr);
+  (void)syscall(SYS_close, fd);
+}
+
+}  // namespace forensics
 
 // The runtimes call these where the executable defines them: a report need not be a death.
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are the runtimes'

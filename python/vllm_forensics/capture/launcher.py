@@ -73,7 +73,8 @@ def build_launcher(plan: LauncherPlan) -> Path:
     compile_part = [
         *(plan.compiler, "-std=c++17", "-O1", "-g", f"-fsanitize={FLAVOURS[plan.flavour]}"),
         *_runtime_options(plan),
-        *(f"-I{include}", *(str(source_folder() / name) for name in _SOURCES)),
+        *(f"-I{include}", f"-I{source_folder().parent}"),
+        *(str(source_folder() / name) for name in _SOURCES),
         *("-o", str(target)),
     ]
     said = "there is no libpython"

@@ -23,6 +23,7 @@ _FOLDERS: Final = (
 _CLANG_FOLDERS: Final = (
     "llvm-*/lib/clang/*/lib/linux",  # Debian and its kin
     "clang/*/lib/linux",  # Fedora
+    f"llvm-*/lib/clang/*/lib/{_MACHINE}-pc-linux-gnu",
 )
 _RUNTIMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "gcc": {
@@ -39,7 +40,10 @@ _RUNTIMES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
 }
 _STDCPP: Final = "libstdc++.so.6"
-SCUDO: Final = f"libclang_rt.scudo_standalone-{_MACHINE}.so"
+_SCUDO: Final = (
+    f"libclang_rt.scudo_standalone-{_MACHINE}.so",
+    "libclang_rt.scudo_standalone.so",  # where each target has a folder of its own
+)
 _MAX_MODULES: Final = 2000
 _MAX_FOLDERS: Final = 5000
 _PACKAGE_FOLDERS: Final = """
@@ -83,6 +87,19 @@ def find_runtime(name: str) -> str:
     if found is None:
         raise ToolError(f"{name} is not on this machine", remedy=_package_of(name))
     return found
+
+
+def find_scudo() -> str:
+    """LLVM's Scudo allocator, which has GWP-ASan inside, resolved.
+
+    Raises:
+        ToolError: it is not here; the remedy names its package.
+
+    """
+    for name in _SCUDO:
+        if (found := _find(name)) is not None:
+            return found
+    raise ToolError(f"{_SCUDO[0]} is not on this machine", remedy=_package_of(_SCUDO[0]))
 
 
 def standard_library(prefix: str | None) -> str | None:

@@ -26,11 +26,18 @@ class Watcher:
     ubsan: bool
     tsan: bool
     preload_only: bool
+    valgrind: bool
+    sample: bool
     build: Path | None
 
     @property
     def watches(self) -> bool:
         """Was anybody asked to?"""
+        return self._built or self.valgrind or self.sample
+
+    @property
+    def _built(self) -> bool:
+        """Does a runtime watch that code may have been built for?"""
         return self.asan or self.ubsan or self.tsan or self.preload_only
 
     def plan(self, command: tuple[str, ...], folder: Path) -> RunPlan | None:
@@ -41,16 +48,37 @@ class Watcher:
             ToolError: a tool or runtime is missing, or Python does not start with it.
 
         """
+        if sum((self._built, self.valgrind, self.sample)) > 1:
+            raise UsageError(
+                "sanitizers, valgrind and sampling each want to be the only one to watch",
+                remedy="run once with each",
+            )
+        if self.build is not None and not self._built:
+            raise UsageError(
+                "--build says where a sanitizer's build is", remedy="add --asan or --tsan"
+            )
         if not self.watches:
-            if self.build is not None:
-                raise UsageError(
-                    "--build says where a sanitizer's build is", remedy="add --asan or --tsan"
-                )
             return None
-        from vllm_forensics.investigate.sanitized_plan import SanitizeRequest, plan_sanitized
         from vllm_forensics.investigate.sanitized_run import require_start
 
-        plan = plan_sanitized(
+        plan = self._sanitized(command, folder) if self._built else self._unbuilt(command, folder)
+        require_start(plan)
+        return plan
+
+    def _unbuilt(self, command: tuple[str, ...], folder: Path) -> RunPlan:
+        from vllm_forensics.investigate.unbuilt_plan import (
+            UnbuiltRequest,
+            plan_sample,
+            plan_valgrind,
+        )
+
+        request = UnbuiltRequest(command=command, folder=folder.absolute(), environment=os.environ)
+        return plan_valgrind(request) if self.valgrind else plan_sample(request)
+
+    def _sanitized(self, command: tuple[str, ...], folder: Path) -> RunPlan:
+        from vllm_forensics.investigate.sanitized_plan import SanitizeRequest, plan_sanitized
+
+        return plan_sanitized(
             SanitizeRequest(
                 command=command,
                 flavour=self._flavour(),
@@ -60,8 +88,6 @@ class Watcher:
                 preload_only=self.preload_only,
             )
         )
-        require_start(plan)
-        return plan
 
     def _flavour(self) -> str:
         names = (("asan", self.asan or self.preload_only), ("ubsan", self.ubsan))
@@ -90,9 +116,15 @@ def watcher_options(command: Callable[..., None]) -> Callable[..., None]:
         is_flag=True,
         help="AddressSanitizer watches code that was not built for it, and sees less.",
     )
+    @click.option("--valgrind", is_flag=True, help="Valgrind watches: slow, nothing is rebuilt.")
+    @click.option(
+        "--sample",
+        is_flag=True,
+        help="GWP-ASan guards a few allocations among many: fast enough for production.",
+    )
     @wraps(command)
     def with_watcher(**options: Any) -> None:
-        names = ("asan", "ubsan", "tsan", "build", "preload_only")
+        names = ("asan", "ubsan", "tsan", "build", "preload_only", "valgrind", "sample")
         watcher = Watcher(**{name: options.pop(name) for name in names})
         command(watcher=watcher, **options)
 

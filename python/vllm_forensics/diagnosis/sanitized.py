@@ -45,7 +45,8 @@ def _who(report: ExplainedReport) -> str:
 
 
 def _a(kind: str) -> str:
-    return f"{'An' if kind[:1] in 'aeiou' else 'A'} {kind}"
+    vowel = kind[:1] in "aeiou" and not kind.startswith("use-")
+    return f"{'An' if vowel else 'A'} {kind}"
 
 
 def _from(python: PythonStack | None) -> str:

@@ -81,6 +81,11 @@ _TRAPS: Final = (
         remedy="ASAN_OPTIONS=detect_leaks=0, or forensics run with detect_leaks=1: it does not "
         "trace then",
     )),
+    (r"Fatal error at startup: a function redirection", Trap(
+        name="valgrind-redirection",
+        what="valgrind needs the names inside of the C library's loader, which is stripped here",
+        remedy="apt-get install libc6-dbg",
+    )),
     (r"cannot allocate memory in static TLS block", Trap(
         name="static-tls",
         what="the runtime was loaded too late for its thread-local memory",

@@ -79,13 +79,13 @@ def plan_sanitized(request: SanitizeRequest) -> RunPlan:
 
     """
     manifest = None if request.preload_only else _manifest(request)
-    python = python_command(request.command)
+    launcher = _launcher(manifest, request.flavour)
+    python = python_command(_in_environment(request.command, launcher))
     options = choose_options(request.environment, request.folder / "sanitizer", request.flavour)
     variables = dict(options.variables) | {
         PREFIX_VARIABLE: options.reports,
         "PYTHONFAULTHANDLER": request.environment.get("PYTHONFAULTHANDLER") or "1",
     }
-    launcher = _launcher(manifest, request.flavour)
     method, command = Method.PRELOAD, request.command
     runtimes: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
@@ -99,6 +99,8 @@ def plan_sanitized(request: SanitizeRequest) -> RunPlan:
         runtimes, more = manifest.compiler.runtimes, (_SHELLS_TOO,)
         if python is not None and manifest.python is not None:
             command = _launched(manifest.python.executable, python)
+        elif launcher is not None:
+            more = (_no_python(request.command[0]),)
     else:
         runtimes = _runtimes_of_modules(request, python)
         more = (_SHELLS_TOO,)
@@ -162,6 +164,21 @@ def _launcher(manifest: BuildManifest | None, flavour: str) -> str | None:
         if path is not None and find_program(path) is not None:
             return path
     return None
+
+
+def _in_environment(command: tuple[str, ...], launcher: str | None) -> tuple[str, ...]:
+    """A bare name is looked up beside the launcher first, as if its environment were activated."""
+    if launcher is None or "/" in command[0]:
+        return command
+    beside = Path(launcher).parent / command[0]
+    return (str(beside), *command[1:]) if beside.is_file() else command
+
+
+def _no_python(program: str) -> str:
+    return (
+        f"{program} is no Python and no script of one, as far as its first line tells: the runtime "
+        "is preloaded into it and all that it starts. python -m NAME starts the build's own Python."
+    )
 
 
 def _launched(interpreter: str, python: PythonCommand) -> tuple[str, ...]:

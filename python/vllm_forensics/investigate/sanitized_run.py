@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,10 +17,19 @@ from vllm_forensics.evidence.python_stack import parse_python_stacks
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
 from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.run import RunReport
-from vllm_forensics.model.sanitized import PythonStack, RunPlan, SanitizedReport, SanitizedRun
-from vllm_forensics.model.sanitizer import ExplainedLog
+from vllm_forensics.model.sanitized import (
+    Method,
+    PythonStack,
+    RunPlan,
+    SanitizedReport,
+    SanitizedRun,
+)
+from vllm_forensics.model.sanitizer import ExplainedLog, ExplainedReport
 
 _UBSAN: Final = ".ubsan."
+_INTERPRETER: Final = re.compile(
+    r"/(?:libpython3|python[\d.]*$|libc[.-]|libm[.-]|ld-|libpthread|vgpreload_)[^/]*$"
+)
 
 
 def require_start(plan: RunPlan) -> None:
@@ -50,22 +60,59 @@ def with_sanitizer(report: RunReport, plan: RunPlan) -> RunReport:
     logs = [log for log in logs if log != plan.reports]  # a family without members names itself
     failures: tuple[Failure, ...] = ()
     joined: tuple[SanitizedReport, ...] = ()
+    notes = plan.notes
     if logs:
         answer = investigate_logs(logs, AsanOptions())
         stacks = {
             pid: parse_python_stacks(text) for pid, text in read_python_stacks(plan.reports).items()
         }
         cores = {crash.pid: crash for crash in report.crashes}
-        joined = tuple(
-            found for log in answer.logs for found in _join(log, answer.logs, stacks, cores)
-        )
+        logs_read = answer.logs
+        if plan.method is Method.VALGRIND:
+            logs_read, left_out = _without_interpreter(logs_read)
+            notes += left_out
+        joined = tuple(found for log in logs_read for found in _join(log, logs_read, stacks, cores))
         failures = tuple(failure for told in answer.failures for failure in _trapped(told))
     return replace(
         report,
         failures=(*report.failures, *failures),
         sanitized=SanitizedRun(
-            plan=plan, reports=joined, verdict=verdict(plan, len(joined), report.status)
+            plan=replace(plan, notes=notes),
+            reports=joined,
+            verdict=verdict(plan, len(joined), report.status),
         ),
+    )
+
+
+def _without_interpreter(
+    logs: tuple[ExplainedLog, ...],
+) -> tuple[tuple[ExplainedLog, ...], tuple[str, ...]]:
+    """Leave out uninitialised values that Python and the C library hand to themselves alone.
+
+    CPython multiplies a digit that it never wrote by a size of 0 (medium_value in longobject.c):
+    to valgrind the product is uninitialised, and so is all that is reached by it.
+    """
+    kept = tuple(
+        replace(log, reports=tuple(one for one in log.reports if not _in_interpreter(one)))
+        for log in logs
+    )
+    count = sum(len(log.reports) for log in logs) - sum(len(log.reports) for log in kept)
+    if not count:
+        return logs, ()
+    return kept, (
+        f"Left out: {count} uses of uninitialised values inside the interpreter alone, where "
+        "CPython's arithmetic looks so to valgrind.",
+    )
+
+
+def _in_interpreter(report: ExplainedReport) -> bool:
+    printed = report.printed
+    if printed.kind != "use-of-uninitialized-value":
+        return False
+    frames = [frame for event in printed.chain for frame in event.frames]
+    return all(
+        frame.module is not None and _INTERPRETER.search(frame.module) is not None
+        for frame in frames
     )
 
 
