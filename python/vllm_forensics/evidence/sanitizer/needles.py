@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-_RARE_FIRST: Final = b"*<z[WSEARTN=xbmu:\n"
+_RARE_FIRST: Final = b"*<z[WSEARTN=xbmu\n"
 """The bytes that a shadow keeps. Those of the words that logs hold least, so that shadows are
 short, and enough of each word's for its shadow to be its own."""
 _DROPPED: Final = bytes(set(range(256)) - set(_RARE_FIRST))
@@ -26,28 +26,29 @@ class Skipped(NamedTuple):
     """How many newlines there are before `position`."""
 
 
-class Word(NamedTuple):
-    """A word to find; it holds no newline."""
-
-    word: bytes
-    rarest: bytes
-    shadow: bytes
+Words = tuple[tuple[bytes, tuple[tuple[bytes, bytes], ...]], ...]
+"""The words to find, each with its shadow, grouped by the rarest byte of their shadows."""
 
 
-def words(given: Iterable[bytes]) -> tuple[Word, ...]:
-    """The words with their shadows."""
-    return tuple(_word(word) for word in given)
+def words(given: Iterable[bytes]) -> Words:
+    """The words, none of which holds a newline, made ready for `Search`."""
+    groups: dict[bytes, list[tuple[bytes, bytes]]] = {}
+    for word in given:
+        shadow = word.translate(None, _DROPPED)
+        rarest = bytes(sorted(shadow, key=_RARE_FIRST.index)[:1])
+        groups.setdefault(rarest, []).append((shadow, word))
+    return tuple((rarest, tuple(group)) for rarest, group in groups.items())
 
 
 class Search:
     """Goes through one piece of a log, forwards."""
 
-    def __init__(self, data: bytes, words: tuple[Word, ...]) -> None:
+    def __init__(self, data: bytes, words: Words) -> None:
         """Begin before the first byte."""
         self._data = data
         self._words = words
-        self._present: tuple[Word, ...] = ()
-        """What may stand before `_stop`, the end of the chunk that was looked at last."""
+        self._next: dict[bytes, int] = {}
+        """Where the words that may stand before `_stop` do; -1 where that is not known yet."""
         self._stop = 0
 
     def skip(self, position: int) -> Skipped:
@@ -57,7 +58,7 @@ class Search:
             known = position < self._stop
             if not known:
                 shadow = self._look(position)
-            if self._present:
+            if self._next:
                 hit = self._first(position)
                 if hit >= 0:
                     return Skipped(hit, lines + data.count(b"\n", position, hit))
@@ -72,21 +73,25 @@ class Search:
             stop = data.find(b"\n", position) + 1 or len(data)
         shadow = data[position:stop].translate(None, _DROPPED)
         self._stop = stop
-        self._present = tuple(
-            [word for word in self._words if word.rarest in shadow and word.shadow in shadow]
-        )
+        self._next = {
+            word: -1
+            for rarest, group in self._words
+            if rarest in shadow
+            for short, word in group
+            if short in shadow
+        }
         return shadow
 
     def _first(self, position: int) -> int:
-        best, stop = -1, self._stop
-        for word in self._present:
-            at = self._data.find(word.word, position, stop)
-            if at >= 0:
-                best, stop = at, at
+        best = -1
+        for word, known in list(self._next.items()):
+            at = known
+            if at < position:
+                at = self._data.find(word, position, self._stop)
+                if at < 0:
+                    del self._next[word]
+                    continue
+                self._next[word] = at
+            if best < 0 or at < best:
+                best = at
         return best
-
-
-def _word(word: bytes) -> Word:
-    shadow = word.translate(None, _DROPPED)
-    rarest = min(shadow, key=_RARE_FIRST.index, default=None)
-    return Word(word, b"" if rarest is None else bytes((rarest,)), shadow)

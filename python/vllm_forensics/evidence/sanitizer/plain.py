@@ -41,11 +41,11 @@ def plain_line(raw: bytes) -> str | None:
     if number > 5 or raw.startswith(_ESCAPED, number):
         return None
     if raw.startswith(b" "):
-        if raw.lstrip(b" ").startswith(b">"):  # quoted
+        if b">" in raw and raw.lstrip(b" ").startswith(b">"):  # quoted
             return None
     elif raw and not raw.startswith(_HEADS):
         return None
-    if (b"<" in raw or b"m" in raw or b"=" in raw) and _MARKUP.search(raw) is not None:
+    if (b"<" in raw or b"[" in raw or b"=" in raw) and _MARKUP.search(raw) is not None:
         return None
     return raw.decode("ascii")
 

@@ -19,6 +19,8 @@ class Stream:
         self._numbered = LearnedPrefix(name, line) if name[-1:] in {":", "]"} else None
         self._open: list[tuple[ReportBuilder, LearnedPrefix | None]] = [(report, learned)]
         self._closed: list[ReportBuilder] = []
+        self._only = report if learned is None else None
+        """The only report, where every line is its own to read."""
 
     @property
     def reports(self) -> Iterator[ReportBuilder]:
@@ -75,12 +77,13 @@ class Stream:
         if len(self._open) >= 16:
             return False
         self._open.append((report, learned))
+        self._only = None
         return True
 
     def feed(self, text: str, number: int) -> bool:
         """Hand a line to the report that it belongs to."""
-        if len(self._open) == 1 and self._open[0][1] is None:
-            return self._open[0][0].feed(text, number)
+        if self._only is not None:
+            return self._only.feed(text, number)
         plain = None
         for report, learned in self._open:
             if learned is None:
