@@ -8,14 +8,15 @@ from vllm_forensics.diagnosis.sanitizer_advice import next_steps
 from vllm_forensics.diagnosis.sanitizer_frames import (
     IsOwn,
     first_own,
-    name_of,
     only_in_interpreter,
     own_by_default,
-    place_of,
+    where_of,
 )
 from vllm_forensics.diagnosis.sanitizer_kinds import cwe_of, is_null_page, severity_of
 from vllm_forensics.diagnosis.sanitizer_lifetime import lifetime
+from vllm_forensics.diagnosis.sanitizer_opening import opening
 from vllm_forensics.diagnosis.sanitizer_signature import leak_signature, signature_of
+from vllm_forensics.diagnosis.sanitizer_threads import creations, deadlock, other_access
 from vllm_forensics.model.locations import Certainty
 from vllm_forensics.model.sanitizer import (
     Culprit,
@@ -119,7 +120,7 @@ def _sentences(report: PrintedReport, is_own: IsOwn) -> list[str]:
     sentences = [_first(report, is_own)]
     if report.first(Role.FREE) is not None or report.first(Role.ALLOCATE) is not None:
         sentences += lifetime(report, is_own)
-    elif report.region is not None and report.region.name and report.access is None:
+    elif report.region is not None and report.region.name and _is_near(report):
         place = f", {report.region.place}" if report.region.place else ""
         name = f"{report.region.kind} '{report.region.name}'{place}"
         sentences.append(f"The nearest variable is {name}.")
@@ -131,13 +132,21 @@ def _sentences(report: PrintedReport, is_own: IsOwn) -> list[str]:
     return sentences
 
 
+def _is_near(report: PrintedReport) -> bool:
+    """Is the region only what lies nearest, and not yet named by the first sentence?"""
+    return report.access is None and report.kind != "bad-free"
+
+
 def _first(report: PrintedReport, is_own: IsOwn) -> str:
     if report.leaks:
         return _leaks(report, is_own)
-    where = _where(report.first(Role.USE), is_own)
+    where = where_of(report.first(Role.USE), is_own)
     if report.location is not None and report.message is not None:
         inside = f", in {where}" if where else ""
         return f"{report.message} at {report.location}{inside}."
+    said = opening(report, where or "the program")
+    if said is not None:
+        return said[0].upper() + said[1:] if said.startswith("the program") else said
     thread = f" in {report.thread}" if report.thread else ""
     if report.access is not None and report.access.type is not None:
         verb = "reads" if report.access.type == "READ" else "writes"
@@ -167,67 +176,58 @@ def _relative(region: Region) -> str:
     if region.relation is Relation.INSIDE:
         return f" at offset {region.offset} of {size}{noun}{name}"
     word = "past the end of" if region.relation is Relation.AFTER else "before the start of"
-    return f", {_bytes(region.offset)} {word} {size}{noun}{name}"
+    distance = _bytes(region.offset) if region.offset else "directly"
+    return f", {distance} {word} {size}{noun}{name}"
 
 
 def _leaks(report: PrintedReport, is_own: IsOwn) -> str:
     total, count = sum(leak.size for leak in report.leaks), len(report.leaks)
     direct = [at for at, leak in enumerate(report.leaks) if leak.direct]
     stacks = report.stacks(Role.LEAK)
-    largest = max(direct or range(count), key=lambda at: report.leaks[at].size)
-    where = _where(stacks[largest] if largest < len(stacks) else None, is_own)
+    inside = [at for at, stack in enumerate(stacks[:count]) if only_in_interpreter(stack)]
+    candidates = [at for at in direct if at not in inside] or direct or list(range(count))
+    largest = max(candidates, key=lambda at: report.leaks[at].size)
+    where = where_of(stacks[largest] if largest < len(stacks) else None, is_own)
     size = _bytes(report.leaks[largest].size)
     by = f"; the largest, {size}, was allocated by {where}" if where else ""
-    return (
-        f"{_bytes(total)} in {count} leak record{'s' if count != 1 else ''} were never freed: "
-        f"{len(direct)} direct, {count - len(direct)} reachable only from those{by}."
+    text = (
+        f"{_bytes(total)} in {count:,} leak record{'s' if count != 1 else ''} were never freed: "
+        f"{len(direct):,} direct, {count - len(direct):,} reachable only from those{by}."
     )
+    if inside:
+        of_python = sum(report.leaks[at].size for at in inside)
+        text += (
+            f" {len(inside):,} leak{'s' if len(inside) != 1 else ''} ({_bytes(of_python)}) only in "
+            "CPython: not yours."
+        )
+    return text
 
 
 def _others(report: PrintedReport, is_own: IsOwn) -> list[str]:
-    sentences = []
-    previous = report.first(Role.PREVIOUS_ACCESS)
-    if previous is not None:
-        where = _where(previous, is_own) or "another place"
-        words = (previous.what or "").partition(" at ")[0].removeprefix("Previous ")
-        thread = f" in {previous.thread}" if previous.thread else ""
-        sentences.append(f"The other access, a {words or 'access'}, is in {where}{thread}.")
-        locks = [lock for lock in report.locks if "created" in lock]
-        if not locks and report.kind.startswith("data-race"):
-            sentences.append("The report names no lock that both hold.")
-    for origin in report.stacks(Role.ORIGIN)[:1]:
-        source = _where(origin, is_own)
-        if source:
-            words = (origin.what or "").removeprefix("Uninitialized value was ").rstrip(":")
-            sentences.append(f"The value was {words or 'created'} in {source}.")
+    sentences = other_access(report, is_own)
     if report.kind == "lock-order-inversion":
-        cycle = next((lock for lock in report.locks if lock.startswith("Cycle")), None)
-        if cycle:
-            sentences.append(f"{cycle}: two threads that take them in these orders can deadlock.")
-    return sentences + _creations(report, is_own)
+        sentences += deadlock(report, is_own)
+    return [*sentences, *_origins(report, is_own), *creations(report, is_own)]
 
 
-def _creations(report: PrintedReport, is_own: IsOwn) -> list[str]:
-    """Who made the threads, those of one place together."""
-    made: dict[tuple[str, str], list[str]] = {}
-    for created in report.stacks(Role.THREAD_CREATE):
-        where = _where(created, is_own)
-        if where and created.thread:
-            by = f" by {created.created_by}" if created.created_by else ""
-            made.setdefault((by, where), []).append(created.thread)
-    sentences = []
-    for (by, where), threads in made.items():
-        verb = "was" if len(threads) == 1 else "were"
-        sentences.append(f"{', '.join(sorted(threads))} {verb} created{by} in {where}.")
+def _origins(report: PrintedReport, is_own: IsOwn) -> list[str]:
+    """MemorySanitizer: where the value was created, and through which places it went."""
+    sentences, stored = [], []
+    for origin in report.stacks(Role.ORIGIN):
+        source = where_of(origin, is_own)
+        words = (origin.what or "").removeprefix("Uninitialized value was ").rstrip(":")
+        words = words.partition(" in the stack frame of")[0]
+        if source is None:
+            continue
+        if words.startswith("stored"):
+            stored.append(source)
+        else:
+            sentences.append(f"The value was {words or 'created'} in {source}.")
+        if "deallocation" in words:
+            sentences.append("The memory had been freed: it is also a use after free.")
+    if stored:
+        sentences.append(f"From there it was stored in {', then in '.join(stored[:3])}.")
     return sentences
-
-
-def _where(event: StackEvent | None, is_own: IsOwn) -> str | None:
-    if event is None or not event.frames:
-        return None
-    frame = first_own(event, is_own) or event.frames[0]
-    place = place_of(frame)
-    return f"{name_of(frame)} ({place})" if place else name_of(frame)
 
 
 def _bytes(count: int) -> str:

@@ -4,53 +4,170 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.model.sanitizer import PrintedReport, Role
+from vllm_forensics.diagnosis.sanitizer_frames import own_by_default
+from vllm_forensics.diagnosis.sanitizer_kinds import is_jump, is_null_page
+from vllm_forensics.model.sanitizer import PrintedReport, Role, StackEvent
 
+_OVERFLOW: Final = "check the index or length against the size of the {} above, before the access"
+_MUTEX: Final = "hold locks with std::lock_guard, and let their owner outlive every thread"
+_OVERLAP: Final = "use memmove, which allows an overlap, or separate buffers"
+_LIMIT: Final = "check the size where it comes from: it was not meant to be this large"
+_CHECK: Final = "print the value just before this line, and test it where it comes from"
 _BY_KIND: Final = {
     "heap-use-after-free": (
-        "make the user own the block, or end its use before the free: the three places are above",
+        "let the user own the block (shared_ptr, or a copy), or end its use before the free",
     ),
-    "double-free": ("leave one owner: a unique_ptr, or an id that is checked before the free",),
+    "double-free": (
+        "leave one owner: a unique_ptr, or an id that is checked before the free",
+        "a copied object that frees in its destructor: delete or define its copy and move",
+    ),
     "bad-free": ("free only what an allocation gave back, at its first byte",),
+    "bad-malloc_usable_size": ("ask only for blocks that malloc gave, at their first byte",),
     "alloc-dealloc-mismatch": ("pair malloc with free, new with delete, new[] with delete[]",),
-    "new-delete-type-mismatch": ("delete through the type that was made; a virtual destructor",),
-    "heap-buffer-overflow": ("check the index against the size of the allocation above",),
-    "stack-buffer-overflow": ("check the index against the size of the variable above",),
-    "global-buffer-overflow": ("check the index against the size of the variable above",),
-    "container-overflow": ("compare with size(), not with capacity()",),
+    "new-delete-type-mismatch": (
+        "delete through the type that was made, or give the base a virtual destructor",
+    ),
+    "heap-buffer-overflow": (_OVERFLOW.format("allocation"),),
+    "stack-buffer-overflow": (_OVERFLOW.format("variable"),),
+    "stack-buffer-underflow": ("check the index: it fell below zero",),
+    "dynamic-stack-buffer-overflow": (
+        "check the index against the length of the array; prefer a std::vector with at()",
+    ),
+    "global-buffer-overflow": (_OVERFLOW.format("variable"),),
+    "container-overflow": (
+        "compare with size(), not with capacity(); resize() instead of reserve()",
+        "if a module that is linked in was built without ASan, it may be a false alarm: "
+        "detect_container_overflow=0",
+    ),
+    "use-after-poison": (
+        "the program's own allocator marked these bytes as unused: find who gave them back",
+    ),
     "stack-use-after-scope": ("declare the variable outside of the block that ends too early",),
     "stack-use-after-return": ("return by value; no pointer to a local may leave its function",),
     "stack-overflow": ("end the recursion, or make it a loop; ulimit -s only moves the limit",),
-    "use-of-uninitialized-value": (
-        "set the value where it is created",
-        "MSAN_OPTIONS=... with -fsanitize-memory-track-origins=2 names that place",
+    "initialization-order-fiasco": (
+        "make the global a function's static, or constinit: then no order matters",
     ),
+    "invalid-pointer-pair": (
+        "compare or subtract pointers into one block only; std::less orders any two",
+    ),
+    "negative-size-param": ("check the size before it becomes unsigned: it was computed below 0",),
+    "allocation-size-too-big": (_LIMIT, "allocator_may_return_null=1 lets the program handle it"),
+    "calloc-overflow": (_LIMIT,),
+    "out-of-memory": (
+        "find what grows: -malloc_limit_mb=N stops at the first large request",
+        "run the input that libFuzzer wrote alone: ./fuzzer oom-…",
+    ),
+    "rss-limit-exceeded": (
+        "find what grows: a heap profiler, or a lower hard_rss_limit_mb to stop earlier",
+    ),
+    "timeout": ("run the input that libFuzzer wrote alone, under a profiler: ./fuzzer timeout-…",),
+    "deadly-signal": ("run the input that libFuzzer wrote alone, under gdb: ./fuzzer crash-…",),
+    "fuzz-target-exited": ("return from the target instead of calling exit()",),
+    "overwrites-const-input": (
+        "copy the input before changing it: the target may not write to it",
+    ),
+    "use-of-uninitialized-value": ("set the value where it is created",),
     "data-race": ("guard both accesses with one mutex, or make the variable atomic",),
-    "lock-order-inversion": ("take the locks in one order everywhere, or both with std::lock",),
+    "data-race-on-vptr": (
+        "end or join the other thread before the destructor, or the constructor's end, is reached",
+    ),
+    "thread-leak": ("join() the thread, or detach() it",),
+    "lock-order-inversion": (
+        "take the locks in one order everywhere, or both with std::scoped_lock",
+    ),
+    "unlock-of-an-unlocked-mutex": (_MUTEX,),
+    "double-lock-of-a-mutex": (_MUTEX,),
+    "destroy-of-a-locked-mutex": (_MUTEX,),
+    "signal-unsafe-call-inside-of-a-signal": (
+        "do nothing in the handler but set a flag or write(): man 7 signal-safety",
+    ),
     "memory-leak": ("give the allocation an owner; direct leaks first, the others go with them",),
     "odr-violation": ("rename one, or put it into an anonymous namespace",),
-    "out-of-memory": ("find what grows: -malloc_limit_mb=N stops at the first large request",),
+    "bus": ("compare the file's length with what is mapped; df /dev/shm, if it is shared memory",),
+    "fpe": ("test the divisor before the division",),
+    "ill": ("forensics core CORE names the instruction, and the CPU feature that it needs",),
+    "abrt": ("read the lines above the report: what aborted says why there",),
     "check-failed": ("the runtime itself failed: try its newest version, then report it there",),
+    "signed-integer-overflow": ("compute in a wider type, or with __builtin_add_overflow",),
+    "unsigned-integer-overflow": (
+        'if it is meant to wrap, say so: __attribute__((no_sanitize("unsigned-integer-overflow")))',
+    ),
+    "implicit-conversion": ("cast explicitly where the loss is meant; check the range elsewhere",),
+    "integer-divide-by-zero": ("test the divisor before the division",),
+    "float-divide-by-zero": ("test the divisor, or handle the infinity that comes of it",),
+    "float-cast-overflow": ("clamp the value to the type's range before the cast",),
+    "shift-exponent": ("keep the exponent below the type's width; shift in a wider type",),
+    "shift-base": ("shift unsigned values",),
+    "bounds": ("check the index against the array's length; std::array::at()",),
+    "null": ("find who gave the null pointer: a frame above, or a failed lookup",),
+    "nonnull-attribute": ("do not call with null, even for a length of 0",),
+    "returns-nonnull-attribute": ("return a valid pointer, or take the attribute away",),
+    "alignment": ("read through memcpy into a local, or align the buffer with alignas",),
+    "object-size": ("check the offset against the object's size",),
+    "pointer-overflow": ("check the offset before it is added; null plus an offset is no pointer",),
+    "vptr": (
+        "the object is of another type, destroyed, or not yet constructed: run with ASan too",
+    ),
+    "function": ("declare the pointer with the function's own type, do not cast it",),
+    "enum": (_CHECK,),
+    "bool": (_CHECK,),
+    "vla-bound": ("check that the length is above 0; prefer a std::vector",),
+    "unreachable": ("the code that was promised unreachable is reached: handle that case",),
+    "return": ("return a value on every path: -Wreturn-type names them",),
+    "builtin": ("test for 0 before __builtin_clz and __builtin_ctz",),
 }
+_SHORT: Final = 4
 
 
 def next_steps(report: PrintedReport) -> tuple[str, ...]:
     """Actions and commands for this report."""
     steps = list(_BY_KIND.get(report.kind, ()))
+    if report.kind.endswith("-param-overlap"):
+        steps.append(_OVERLAP)
     free, use = report.first(Role.FREE), report.first(Role.USE)
     if free is not None and use is not None and free.thread != use.thread and free.thread:
         steps.append("forensics build --tsan finds the race itself")
     if report.kind == "segv":
-        steps.append("see which pointer was null or wild: forensics core CORE, where one was kept")
+        steps += _segv(report)
     if report.sanitizer == "MemorySanitizer" and report.first(Role.ORIGIN) is None:
         steps.insert(0, "build with -fsanitize-memory-track-origins=2 to learn where it comes from")
     if report.sanitizer == "UndefinedBehaviorSanitizer" and not report.chain:
         steps.append("UBSAN_OPTIONS=print_stacktrace=1 shows who called")
+    if not steps:
+        steps.append("the first own frame above is the place to look; the raw text is in the JSON")
+    return (*steps, *_to_see_more(report))
+
+
+def _segv(report: PrintedReport) -> list[str]:
+    if is_jump(report):
+        return ["find who called through the pointer: the first own frame; a core tells its value"]
+    if is_null_page(report):
+        step = "find who left the pointer null: a failed lookup, a reset(), a moved-from owner"
+    else:
+        step = "find who computed the address: an index, or an object that was overwritten"
+    return [step, "forensics core CORE tells the pointer's value, where a core was kept"]
+
+
+def _to_see_more(report: PrintedReport) -> list[str]:
+    steps = []
     frames = [frame for event in report.chain for frame in event.frames]
     if frames and not any(frame.function for frame in frames):
         steps.append(
-            "no names: forensics asan --symbolize LOG, on a machine with the build that ran"
+            "no names: forensics asan --symbolize LOG, where the build that ran is; else run it "
+            "again with symbolize=1, -g and llvm-symbolizer on PATH"
         )
+    if any(_is_cut_short(report.first(role)) for role in (Role.ALLOCATE, Role.FREE)):
+        steps.append("ASAN_OPTIONS=fast_unwind_on_malloc=0 prints the callers that are missing")
     if report.truncated:
         steps.append("the report is cut off: get the whole log, or write it to a file (log_path=…)")
-    return tuple(steps)
+    return steps
+
+
+def _is_cut_short(event: StackEvent | None) -> bool:
+    """Does the stack end in a runtime: the fast unwinder found no frame pointer there?"""
+    return (
+        event is not None
+        and 0 < len(event.frames) <= _SHORT
+        and not any(own_by_default(frame) for frame in event.frames)
+    )

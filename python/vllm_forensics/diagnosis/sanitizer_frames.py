@@ -28,6 +28,13 @@ _RUNTIME_NAMES: Final = re.compile(
     # Windows, macOS
     r"|BaseThreadInitThunk|RtlUserThreadStart|invoke_main|__scrt_\w+|mainCRTStartup|start|thread_start"
     r"|_pthread_start|_sigtramp"
+    # Valgrind, Go, Android's allocator
+    r"|\(below main\)|runtime\.\w.*|testing\.tRunner|scudo\w*|scudo::.*"
+    # the kernel's own reporting and allocators
+    r"|_{0,2}dump_stack\w*|print_(?:address_description|report|memory_metadata)\S*|show_stack"
+    r"|_{0,2}k[acm]san_\w+|_{0,2}ubsan_\w+|end_report|check_(?:memory_region|region_inline)\S*"
+    r"|_{0,2}do_kmalloc\w*|k[mzc]alloc\w*|__kmalloc\w*|kfree\w*|kmem_cache_\w+|slab_\w+"
+    r"|___slab_\w+|__slab_\w+|stack_trace_save"
     # Rust
     r"|(?:core|alloc|std|rust_begin_unwind)::.*|__rust_\w+|rust_\w+"
     r"|_GLOBAL__sub_I_.*|__static_initialization_and_destruction_0|__cxx_global_var_init.*"
@@ -43,7 +50,7 @@ _RUNTIME_FILES: Final = re.compile(
 )
 _NO_MODULE: Final = re.compile(r"\[(?:stack|heap|vdso|vsyscall|anon.*)\]|<unknown.*>")
 _RUNTIME_MODULES: Final = re.compile(
-    r"(?:.*/)?(?:libffi|libc\+\+|libdispatch|libsystem_\w+|dyld|libobjc)[.\w+-]*"
+    r"(?:.*/)?vgpreload_[\w-]+\.so|(?:.*/)?(?:libffi|libc\+\+|libdispatch|libsystem_\w+|dyld|libobjc)[.\w+-]*"
     r"|(?:.*[\\/])?(?:KERNEL32|KERNELBASE|ntdll|ucrtbase\w*|VCRUNTIME\w*|MSVCP\w*"
     r"|clang_rt\.\w+-\w+)\.(?i:dll)"
 )
@@ -134,6 +141,15 @@ def place_of(frame: PrintedFrame) -> str | None:
     if frame.file is None:
         return None
     return f"{frame.file}:{frame.line}" if frame.line is not None else frame.file
+
+
+def where_of(event: StackEvent | None, is_own: IsOwn) -> str | None:
+    """FUNCTION (FILE:LINE) of a stack's first own frame, else of its first; None: no frame."""
+    if event is None or not event.frames:
+        return None
+    frame = first_own(event, is_own) or event.frames[0]
+    place = place_of(frame)
+    return f"{name_of(frame)} ({place})" if place else name_of(frame)
 
 
 def first_own(event: StackEvent | None, is_own: IsOwn) -> PrintedFrame | None:

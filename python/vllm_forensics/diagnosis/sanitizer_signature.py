@@ -93,8 +93,8 @@ def _other_parts(report: PrintedReport, *, with_creation: bool) -> list[Signatur
     parts = []
     for role, name in ((Role.FREE, "free frame"), (Role.ALLOCATE, "allocate frame")):
         parts += _first(name, report.first(role))
-    # What created the value stands last, behind the places that stored it.
-    parts += _first("origin frame", (report.stacks(Role.ORIGIN) or (None,))[-1])
+    # What created the value stands first, before the places that stored it.
+    parts += _first("origin frame", report.first(Role.ORIGIN))
     parts += [_part("lock frame", name) for name in _first_names(report, Role.LOCK_ACQUIRE)]
     if with_creation:
         parts += _first("creation frame", report.first(Role.THREAD_CREATE))

@@ -58,6 +58,10 @@ def use_after_free(*free: str, free_thread: str = "T0") -> str:
         ("q::B::~B() /w/q.cc:5:1", "in a destructor (q::B::~B)"),
         ("std::vector<int>::erase(int*) /x/v.h:1", "removal of an element"),
         ("_Py_Dealloc Objects/object.c:1", "Python"),
+        ("std::vector<int>::operator=(std::vector<int>&&) /x/v.h:1", "got new contents"),
+        ("std::vector<int>::operator=(std::vector<int>&&) /x/v.h:1", "(std::vector::operator=)"),
+        ("pybind11::class_<q::B>::dealloc(pybind11::detail::value_and_holder&) /x/p.h:1", "holder"),
+        ("PyBuffer_Release Objects/abstract.c:1", "the end of a Python buffer"),
     ],
 )
 def test_the_way_of_the_free_is_read_from_its_frames(frame: str, words: str) -> None:
@@ -80,7 +84,62 @@ def test_the_common_caller_is_named_with_both_lines() -> None:
 
     explanation = explain_report(printed(text)).explanation
 
-    assert "below q::turn: line 69 leads to the free, line 70 to the use" in explanation
+    assert (
+        "below q::turn: line 69 leads to the free, line 70 to the use, 1 line apart" in explanation
+    )
+
+
+def test_a_container_is_named_by_the_call_that_the_own_code_made() -> None:
+    text = use_after_free(
+        "operator delete(void*) (/w/a+0x9)",
+        "std::vector<int>::_M_realloc_insert<int>(int) /x/v.tcc:1",
+        "std::vector<int>::push_back(int&&) /x/v.h:1",
+        "q::drop() /w/q.cc:44:3",
+    )
+
+    assert (
+        "a container that grew (std::vector::push_back)"
+        in explain_report(printed(text)).explanation
+    )
+
+
+def test_a_stack_that_ends_in_a_library_is_said_to() -> None:
+    text = use_after_free(
+        "operator delete(void*) (/w/a+0x9)",
+        "std::basic_string<char>::_M_mutate(unsigned long) (/lib/libstdc++.so.6+0x5)",
+    )
+
+    report = explain_report(printed(text))
+
+    assert "freed below std::basic_string::_M_mutate (its callers are not printed)" in (
+        report.explanation
+    )
+    assert any("fast_unwind_on_malloc=0" in step for step in report.next_steps)
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        ("std::basic_string_view<char>::operator[](unsigned long) const /x/s.h:1", "a view"),
+        ("__gnu_cxx::__normal_iterator<int*>::operator*() const /x/i.h:1", "an iterator"),
+        ("std::function<int ()>::operator()() const /x/f.h:1", "a callback"),
+    ],
+)
+def test_what_the_use_goes_through_is_said(frame: str, words: str) -> None:
+    text = use_after_free("free (/w/a+0x9)", "q::drop() /w/q.cc:44:3").replace(
+        "    #1 0x11 in", f"    #1 0x12 in {frame}\n    #2 0x11 in"
+    )
+
+    assert words in explain_report(printed(text)).explanation
+    assert words not in explain_report(printed(use_after_free("free (/w/a+0x9)"))).explanation
+
+
+def test_a_destructor_in_the_line_of_the_use_looks_like_a_temporarys_end() -> None:
+    text = use_after_free("free (/w/a+0x9)", "q::S::~S() /w/q.cc:9", "q::look(int) /w/q.cc:88:3")
+
+    assert "in the same line /w/q.cc:88: a temporary of that line would end so" in (
+        explain_report(printed(text)).explanation
+    )
 
 
 @pytest.mark.parametrize("name", [name.removesuffix(".txt") for name in EXPECTED])
