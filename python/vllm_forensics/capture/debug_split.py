@@ -1,4 +1,4 @@
-"""Takes the debug information out of an ELF file, with binutils' objcopy."""
+"""Takes the debug information out of an ELF file, with binutils' objcopy or elfutils' eu-strip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_debug_file(source: Path, target: Path) -> None:
         ToolError: objcopy is missing, or cannot read this file.
 
     """
-    _objcopy("--only-keep-debug", source, target)
+    _run(("objcopy", "--only-keep-debug", str(source), str(target)), "binutils")
 
 
 def write_stripped(source: Path, target: Path) -> None:
@@ -28,19 +28,33 @@ def write_stripped(source: Path, target: Path) -> None:
         ToolError: objcopy is missing, or cannot read this file.
 
     """
-    _objcopy("--strip-debug", source, target)
+    _run(("objcopy", "--strip-debug", str(source), str(target)), "binutils")
 
 
-def _objcopy(option: str, source: Path, target: Path) -> None:
-    command = ("objcopy", option, str(source), str(target))
+def write_stripped_in_place(source: Path, target: Path) -> None:
+    """As `write_stripped`, with a tool that moves nothing that is loaded.
+
+    patchelf, which auditwheel calls, puts sections where objcopy does not expect them: the library
+    is then refused by the loader ("ELF load command address/offset not page-aligned"). But eu-strip
+    pads the file, which makes it larger.
+
+    Raises:
+        ToolError: eu-strip is missing, or cannot read this file.
+
+    """
+    _run(("eu-strip", "-g", "-o", str(target), str(source)), "elfutils")
+
+
+def _run(command: tuple[str, ...], package: str) -> None:
     try:
         done = run_program(command, limits=_LIMITS)
     except ToolError as error:
-        raise ToolError(error.message, remedy="apt-get install binutils") from error
+        raise ToolError(error.message, remedy=f"apt-get install {package}") from error
     if done.status != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise ToolError(
-            f"objcopy {option} failed with status {done.status}: {said[-1] if said else 'silent'}",
+            f"{command[0]} {command[1]} failed with status {done.status}: "
+            f"{said[-1] if said else 'silent'}",
             remedy="a library for another processor needs binutils-multiarch, "
             "or to be split on such a machine",
         )

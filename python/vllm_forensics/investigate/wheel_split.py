@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipInfo
 
-from vllm_forensics.capture.debug_split import write_debug_file, write_stripped
+from vllm_forensics.capture.debug_split import (
+    write_debug_file,
+    write_stripped,
+    write_stripped_in_place,
+)
 from vllm_forensics.capture.files import map_file
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.wheel import Wheel, opened_wheel, write_symbol_archive, written_whole
@@ -124,22 +128,25 @@ def _split(wheel: Wheel, entry: ZipInfo, folder: Path, number: int) -> _Split | 
             remedy="link with -Wl,--build-id   (LDFLAGS=-Wl,--build-id pip wheel …)",
         )
     stripped, debug = folder / f"{number}.stripped", folder / f"{number}.debug"
-    write_stripped(whole, stripped)
     write_debug_file(whole, debug)
-    _check_split(name, module, stripped, debug)
+    write_stripped(whole, stripped)
+    if not _is_right(module, stripped, debug):
+        stripped.unlink()
+        write_stripped_in_place(whole, stripped)
+    if not _is_right(module, stripped, debug):
+        raise ToolError(
+            f"neither objcopy nor eu-strip takes only the debug information out of {name}",
+            remedy="split the wheel before auditwheel or patchelf rewrites it",
+        )
     whole.unlink()
     return _Split(name=name, build_id=module.build_id, stripped=stripped, debug=debug)
 
 
-def _check_split(name: str, whole: ModuleFile, stripped: Path, debug: Path) -> None:
-    """Old versions of binutils damage libraries that patchelf has rewritten: look, do not hope."""
+def _is_right(whole: ModuleFile, stripped: Path, debug: Path) -> bool:
+    """Look, do not hope: a library that was stripped wrongly is noticed by nobody but its users."""
     rest, apart = parse_module(map_file(stripped)), parse_module(map_file(debug))
     same_build = rest.build_id == apart.build_id == whole.build_id
-    if not (same_build and apart.has_debug_info and loads_the_same(whole, rest)):
-        raise ToolError(
-            f"objcopy changed more of {name} than its debug information; nothing was written",
-            remedy="split before auditwheel or patchelf rewrites the wheel, or update binutils",
-        )
+    return same_build and apart.has_debug_info and loads_the_same(whole, rest)
 
 
 def _check_recorded(wheel: Wheel, name: str, path: Path) -> None:

