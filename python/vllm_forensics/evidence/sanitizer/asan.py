@@ -30,6 +30,7 @@ KINDS: Final = (
     (r"invalid alignment requested in posix_memalign", "invalid-posix-memalign-alignment"),
     (r"requested allocation size", "allocation-size-too-big"),
     (r"specified RSS limit exceeded", "rss-limit-exceeded"),
+    (r"allocator exceeded the RSS limit", "rss-limit-exceeded"),
     (r"hard rss limit exhausted", "rss-limit-exceeded"),
     (r"soft rss limit exhausted", "rss-limit-exceeded"),
     (r"allocator is out of memory|out of memory: allocator|failed to allocate", "out-of-memory"),
@@ -46,7 +47,7 @@ KINDS: Final = (
     (r"in-page-error", "bus"),
     (r"UNKNOWN SIGNAL", "unknown-signal"),
     (r"(?P<name>[\w-]+-param-overlap)", "{name}"),
-    (r"(?P<name>[A-Za-z][\w-]*)(?: \([^)]*\))?(?:[ :]|$)", "{name}"),
+    (r"(?P<name>[A-Za-z][\w-]*)(?: \([^)]*\))?(?:[ :;]|$)", "{name}"),
 )
 _KINDS: Final = tuple((re.compile(pattern), name) for pattern, name in KINDS)
 _ADDRESS: Final = re.compile(
@@ -86,6 +87,12 @@ def read_header(report: ReportBuilder, message: str) -> None:
         report.access_type, report.access_size = match[1], int(match[2])
 
 
+def _on_device(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.access_type, report.access_size = match["type"], int(match["size"])
+    report.thread = f"workgroup {match['group']}"
+    report.set_stack_thread(report.thread)
+
+
 def _memory_map_end(report: ReportBuilder, match: re.Match[str]) -> None:
     del match
     report.done = True
@@ -94,6 +101,11 @@ def _memory_map_end(report: ReportBuilder, match: re.Match[str]) -> None:
 RUNTIME: Final = Runtime(
     name="AddressSanitizer",
     rules=(
+        Fact(  # a GPU of AMD's
+            r"(?P<type>READ|WRITE) of size (?P<size>\d+) in workgroup id "
+            r"(?P<group>\([\d,]{5,40}\))",
+            _on_device,
+        ),
         *SHADOW_RULES,
         *OWNER_RULES,
         *SIGNAL_RULES,

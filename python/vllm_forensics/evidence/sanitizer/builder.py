@@ -301,6 +301,11 @@ class ReportBuilder:
         stack.frames.append(frame)
         return True
 
+    def introduce(self, words: str) -> None:
+        """Say what the stack that was opened last is in the words that other runtimes use."""
+        if self._stack is not None:
+            self._stack.what = words
+
     def set_stack_thread(self, thread: str | None) -> None:
         """The thread of the stack that was opened last, where a later line names it."""
         if self._stack is not None:

@@ -30,16 +30,26 @@ def _error(report: ReportBuilder, match: re.Match[str]) -> None:
     report.set_stack_thread(report.thread)
     if match["size"] is None:
         return
-    start = match["start"]
-    end = f"0x{int(start, 16) + int(match['size']):x}" if start else None
+    size, start = int(match["size"]), match["start"]
+    offset = int(match["offset"]) if match["offset"] else None
+    relation = _RELATIONS.get(match["relation"] or "")
+    end = None
+    if start is not None:
+        # To the right is counted from the beginning by some versions, from the end by others.
+        first = int(start, 16)
+        end, away = f"0x{first + size:x}", int(match["address"], 16) - first
+        if away >= size:
+            offset, relation = away - size, Relation.AFTER
+        elif away >= 0:
+            offset, relation = away, Relation.INSIDE
     report.region = Region(
-        kind="heap",
-        start=start,
-        end=end,
-        size=int(match["size"]),
-        offset=int(match["offset"]) if match["offset"] else None,
-        relation=_RELATIONS.get(match["relation"] or ""),
+        kind="heap", start=start, end=end, size=size, offset=offset, relation=relation
     )
+
+
+def _unknown(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.kind, report.message = "unknown", match[0]
+    report.provisional = False
 
 
 def _done(report: ReportBuilder, match: re.Match[str]) -> None:
@@ -51,7 +61,8 @@ RUNTIME: Final = Runtime(
     name="GWP-ASan",
     rules=(
         Section(
-            rf"(?P<kind>[A-Z][a-z]+ (?:[A-Za-z()]+ )*[A-Za-z]+) at (?P<address>{HEX})"
+            rf"(?P<kind>[A-Z][a-z]+ (?:[A-Za-z()]+ )*[A-Za-z]+)"
+            rf"(?: \(warning: .{{0,400}}?\))? at (?P<address>{HEX})"
             r"(?: \((?:(?P<offset>\d+) bytes? "
             r"(?P<relation>into|to the left|to the right|before|after)"
             rf"(?: of)? )?an? (?P<size>\d+)-byte allocation(?: at (?P<start>{HEX}))?\)|"
@@ -61,6 +72,7 @@ RUNTIME: Final = Runtime(
         ),
         Section(rf"{HEX} was deallocated by thread (?P<thread>\d+|<unknown>) here:", Role.FREE),
         Section(rf"{HEX} was allocated by thread (?P<thread>\d+|<unknown>) here:", Role.ALLOCATE),
+        Fact(r"GWP-ASan cannot provide any more information", _unknown),
         Fact(r"\*\*\* End GWP-ASan report", _done),
         *SIGNAL_RULES,
     ),

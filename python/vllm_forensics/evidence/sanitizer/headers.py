@@ -166,8 +166,9 @@ def _scudo(text: str, number: int) -> tuple[ReportBuilder, str] | None:
     match = scudo.HEADER.search(text)
     if match is None:
         return None
-    report = ReportBuilder(scudo.RUNTIME, scudo.kind_of(match["kind"]), number, text.strip())
-    report.message, report.address = match["message"].rstrip("'"), match["address"]
+    message = match["message"].rstrip("'")
+    report = ReportBuilder(scudo.RUNTIME, scudo.kind_of(message), number, text.strip())
+    report.message, report.address = message, scudo.address_of(message)
     return report, ""
 
 
@@ -179,6 +180,8 @@ def _opened(tool: _Tool, match: re.Match[str], number: int) -> ReportBuilder:
     if tool.kind_of is asan.kind_of:
         report.reads_header = asan.read_header
     asan.read_header(report, message)
+    if tool.runtime is hwasan.RUNTIME:
+        hwasan.read_header(report, message)
     if not signal:
         report.kind = tool.kind_of(message)
     pid = match["pid"]

@@ -13,17 +13,19 @@ A frame behind a question mark is one that the kernel's unwinder did not vouch f
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer import ubsan
 from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
-from vllm_forensics.model.sanitizer import PrintedFrame, Region, Relation, Role
+from vllm_forensics.model.sanitizer import PrintedFrame, PrintedReport, Region, Relation, Role
 
 NEEDLE: Final = b"SAN: "
 
 _ADDRESS: Final = r"(?:0x)?[0-9a-f]{1,16}"
 _HEADER: Final = re.compile(
-    r"(?:BUG: (?P<tool>KASAN|KCSAN|KMSAN): (?P<kind>[a-z][a-z -]{1,60}?)(?: in .{1,400})?"
+    r"(?:BUG: (?P<tool>KASAN|KCSAN|KMSAN): (?P<kind>[a-z][a-z -]{1,60}?)"
+    r"(?: in (?P<where>[\w.$]{1,200}).{0,300})?"
     r"|(?P<trap>KASAN): (?P<trap_kind>(?:maybe |probably )?[a-z][a-z-]{1,60}) in range "
     rf"\[(?P<address>{_ADDRESS})-{_ADDRESS}\]"
     r"|(?P<undefined>UBSAN): (?P<check>[A-Za-z][A-Za-z -]{1,60}) in "
@@ -56,11 +58,13 @@ _MAX_FRAMES: Final = 500
 class KernelReport(ReportBuilder):
     """One report; its frames are lines of their own, without a number."""
 
-    __slots__ = ("_offset", "_relation", "_taken")
+    __slots__ = ("_offset", "_relation", "_taken", "place")
 
     def __init__(self, runtime: Runtime, kind: str, line: int, text: str) -> None:
         """Begin with the header; the stack follows below `Call Trace:` or directly."""
         super().__init__(runtime, kind, line, text)
+        self.place: str | None = None
+        """The function that the header names: what is above it in the stack only reports."""
         self._offset: int | None = None
         self._relation: Relation | None = None
         self._taken = False
@@ -85,6 +89,17 @@ class KernelReport(ReportBuilder):
     def has_evidence(self) -> bool:
         """An address, a size or a stack confirms the header."""
         return super().has_evidence or self.address is not None or self._taken
+
+    def build(self) -> PrintedReport:
+        """The report, its own printer's frames left out of the access."""
+        for stack in self._stacks:
+            if stack.role is Role.USE and self.place is not None:
+                names = [frame.function for frame in stack.frames]
+                above = names.index(self.place) if self.place in names else 0
+                stack.frames = [
+                    replace(frame, index=at) for at, frame in enumerate(stack.frames[above:])
+                ]
+        return super().build()
 
     def _read(self, stripped: str) -> bool:
         if stripped.startswith("? "):
@@ -116,10 +131,12 @@ class KernelReport(ReportBuilder):
 
     def _race(self, match: re.Match[str], words: str) -> None:
         """KCSAN: the first access named is the one that was being watched."""
-        first = self.access_type is None
-        if first:
+        if self.access_type is None:
             _access(self, match)
-        self._open(Role.USE if first else Role.PREVIOUS_ACCESS, match["task"], words, None)
+            self._open(Role.USE, match["task"], words, None)
+            return
+        what = f"Previous {match['type']} of size {match['size']} at {match['address']}"
+        self._open(Role.PREVIOUS_ACCESS, match["task"], what, None)
 
 
 def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
@@ -137,6 +154,7 @@ def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
     report = KernelReport(_RUNTIMES[tool], kind, number, match[0].strip())
     report.message = match[0].strip()
     report.provisional = True
+    report.place = match["where"]
     report.location = match["place"]
     if match["address"] is not None:
         report.address = _hex(match["address"])
@@ -164,13 +182,18 @@ def _hex(digits: str) -> str:
 def _access(report: ReportBuilder, match: re.Match[str]) -> None:
     report.access_type = "WRITE" if match["type"].lower().endswith("write") else "READ"
     report.access_size = int(match["size"])
-    report.address = _hex(match["address"])
-    report.thread = match["task"]
+    _freed(report, match)
 
 
 def _freed(report: ReportBuilder, match: re.Match[str]) -> None:
     report.address = _hex(match["address"])
-    report.thread = match["task"]
+    report.thread = _thread(match["task"])
+
+
+def _thread(words: str) -> str:
+    """`insmod/1234` is named `task 1234` further down."""
+    name, slash, number = words.rpartition("/")
+    return f"task {number}" if slash and name and number.isdigit() else words
 
 
 def _near(report: ReportBuilder, match: re.Match[str]) -> None:
@@ -188,9 +211,13 @@ def _hint(report: ReportBuilder, match: re.Match[str]) -> None:
 
 
 def _undefined(report: ReportBuilder, match: re.Match[str]) -> None:
-    report.hints.append(match[0])
+    report.message = match[0]
     found = ubsan.check_of(match[0].replace(" is not a valid", ", which is not a valid"))
     report.kind = found or report.kind
+
+
+def _origin(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.introduce(f"Uninitialized value was {match['how']}")
 
 
 def _done(report: ReportBuilder, match: re.Match[str]) -> None:
@@ -251,8 +278,8 @@ _RUNTIMES: Final = {
     "KMSAN": Runtime(
         name="KernelMemorySanitizer",
         rules=(
-            Section(r"Uninit was (?:created|stored to memory) at:", Role.ORIGIN),
-            Section(r"Local variable .{1,200} created at:", Role.ORIGIN),
+            Section(r"Uninit was (?P<how>created|stored to memory) at:", Role.ORIGIN, _origin),
+            Section(r"Local variable .{1,200} (?P<how>created) at:", Role.ORIGIN, _origin),
             Fact(r"Bytes? .{1,60} (?:is|are) uninitialized", _hint),
             Fact(rf"Memory access of size \d+ starts at {_ADDRESS}", _hint),
             *_END,

@@ -18,17 +18,21 @@ def _hint(report: ReportBuilder, match: re.Match[str]) -> None:
     report.hints.append(match[0].strip())
 
 
+def _said(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.message = match[0]
+
+
 def _typed_access(report: ReportBuilder, match: re.Match[str]) -> None:
     report.access_type = "READ" if match["type"] == "READ" else "WRITE"
     report.access_size = int(match["size"])
     report.address = match["address"]
-    report.hints.append(match["types"])
+    report.message = match["types"]
 
 
 REALTIME: Final = Runtime(
     name="RealtimeSanitizer",
     rules=(
-        Fact(r"(?:Intercepted call to real-time unsafe|Call to blocking) function `.*`", _hint),
+        Fact(r"(?:Intercepted call to real-time unsafe|Call to blocking) function `.*`.*", _said),
         *SIGNAL_RULES,
     ),
 )

@@ -20,12 +20,14 @@ CHECKS: Final = (
     (r".*\bwhich does not point to an object of type", "vptr"),
     (r"(?:applying|pointer index expression|addition of unsigned|subtraction of unsigned)",
      "pointer-overflow"),
-    (r"index \S+ out of bounds|access out of bounds", "bounds"),
-    (r"load of value .*, which is not a valid value for type '(?:bool|_Bool|BOOL)", "bool"),
+    (r"index \S+ out of bounds", "bounds"),
+    (r"access out of bounds", "local-bounds"),
+    (r"load of value .*, which is not a valid value for type "
+     r"'(?:const |volatile )*(?:bool|_Bool|BOOL)", "bool"),
     (r"load of value .*, which is not a valid value for type", "enum"),
     (r".*is outside the range of representable values", "float-cast-overflow"),
     (r"variable length array bound", "vla-bound"),
-    (r"execution reached an unreachable program point", "unreachable"),
+    (r"execution reached (?:an unreachable program point|a __builtin_unreachable)", "unreachable"),
     (r"execution reached the end of a value-returning function", "return"),
     (r"null pointer passed as argument", "nonnull-attribute"),
     (r"null pointer returned from function", "returns-nonnull-attribute"),
@@ -33,10 +35,11 @@ CHECKS: Final = (
     (r"control flow integrity check", "cfi"),
     (r"passing zero to|assumption is violated", "builtin"),
     (r"implicit conversion", "implicit-conversion"),
-    (r"invalid Objective-C cast", "objc-cast"),
+    (r"invalid Obj(?:ective-)?C cast", "objc-cast"),
+    (r"_Nonnull binding to null pointer", "nullability-assign"),
     (r"(?:load of|store to|member access within|member call on|reference binding to|upcast of"
      r"|downcast of|cast to virtual base of|constructor call on|dynamic operation on"
-     r"|_Nonnull binding to|memcpy|atomic).*\bnull pointer", "null"),
+     r"|memcpy|atomic).*\bnull pointer", "null"),
 )  # fmt: skip
 _CHECKS: Final = tuple((re.compile(pattern), check) for pattern, check in CHECKS)
 _MARK: Final = re.compile(r":\s{0,4}runtime error: ")

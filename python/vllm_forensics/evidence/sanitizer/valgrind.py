@@ -176,7 +176,7 @@ class ValgrindReport(ReportBuilder):
             self.thread = f"#{groups['number']}"
         self.kind = name.format(**groups)
         if "how" in groups:
-            self._lost(groups)
+            self._read_leak(groups)
         self._open(Role.LEAK if "how" in groups else Role.USE, self.thread, None, None)
 
     def tell(self, words: str) -> bool:
@@ -231,7 +231,7 @@ class ValgrindReport(ReportBuilder):
             return frame is not None
         return self.tell(stripped)
 
-    def _lost(self, groups: dict[str, str | None]) -> None:
+    def _read_leak(self, groups: dict[str, str | None]) -> None:
         size = groups["direct"] or groups["bytes"]
         self.leaks.append(
             Leak(
@@ -301,6 +301,14 @@ def _declared(report: ReportBuilder, match: re.Match[str]) -> None:
         )
 
 
+def _previous(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.introduce(f"{match['previous'].capitalize()} at {report.address}")
+
+
+def _origin(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.introduce(match[0].replace("Uninitialised", "Uninitialized"))
+
+
 def _lock(report: ReportBuilder, match: re.Match[str]) -> None:
     report.locks.append(match[0].rstrip(":"))
 
@@ -332,7 +340,7 @@ RUNTIME: Final = Runtime(
         Fact(_IN_BLOCK + r"(?P<state>in arena)", _block),
         Fact(r"Block was alloc'd by thread"),
         Section(r"Block was alloc'd at", Role.ALLOCATE),
-        Section(r"Uninitialised value was created", Role.ORIGIN),
+        Section(r"Uninitialised value was created.{0,80}", Role.ORIGIN, _origin),
         Fact(
             rf"(?:Address|Location) (?P<address>{_HEX}) is (?P<offset>[\d,]+) bytes inside "
             r"(?:(?:data symbol|global var) \"(?P<name>[^\"]+)\"|local var \"(?P<local>[^\"]+)\")",
@@ -354,8 +362,10 @@ RUNTIME: Final = Runtime(
             _address,
         ),
         Section(
-            r"This conflicts with a previous (?:read|write) of size \d+ by thread (?P<thread>#\d+)",
+            r"This conflicts with a (?P<previous>previous (?:read|write) of size \d+) "
+            r"by thread (?P<thread>#\d+)",
             Role.PREVIOUS_ACCESS,
+            _previous,
         ),
         Fact(r"Locks? held: "),
         Section(rf"Observed \(incorrect\) order is: acquisition of lock at {_HEX}",
