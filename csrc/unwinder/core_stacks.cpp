@@ -79,7 +79,7 @@ std::string qualified_name(Dwarf_Die* function) {
       continue;
     }
     const char* scope = dwarf_diename(&scopes[at]);
-    name = (scope == nullptr ? "(anonymous namespace)" : scope) + ("::" + name);
+    name.insert(0, "::").insert(0, scope == nullptr ? "(anonymous namespace)" : scope);
   }
   return name.substr(0, kMaxName);
 }
@@ -105,13 +105,24 @@ std::optional<Dwarf_Word> number_of(Dwarf_Die* die, unsigned attribute) {
   return value;
 }
 
+/// A file's whole path: what the line table says may be relative to where the compiler ran.
+std::string whole_path(Dwarf_Die* unit, const char* file) {
+  std::string path = text_or_empty(file);
+  Dwarf_Attribute found;
+  if (path.empty() || path.front() == '/' || dwarf_attr(unit, DW_AT_comp_dir, &found) == nullptr) {
+    return path;
+  }
+  const std::string folder = text_or_empty(dwarf_formstring(&found));
+  return folder.empty() ? path : path.insert(0, "/").insert(0, folder);
+}
+
 /// Where an inlined function was called: file, line and column.
 LineOf call_site(Dwarf_Die* unit, Dwarf_Die* inlined) {
   LineOf place;
   Dwarf_Files* files = nullptr;
   const auto file = number_of(inlined, DW_AT_call_file);
   if (file && dwarf_getsrcfiles(unit, &files, nullptr) == 0) {
-    place.file = text_or_empty(dwarf_filesrc(files, *file, nullptr, nullptr));
+    place.file = whole_path(unit, dwarf_filesrc(files, *file, nullptr, nullptr));
   }
   place.line = static_cast<int>(number_of(inlined, DW_AT_call_line).value_or(0));
   place.column = static_cast<int>(number_of(inlined, DW_AT_call_column).value_or(0));
@@ -333,7 +344,7 @@ struct CoreStacks::Session {
     if (unit == nullptr) return lines;
     LineOf place;
     if (Dwarf_Line* line = dwarf_getsrc_die(unit, address - bias)) {
-      place.file = text_or_empty(dwarf_linesrc(line, nullptr, nullptr));
+      place.file = whole_path(unit, dwarf_linesrc(line, nullptr, nullptr));
       dwarf_lineno(line, &place.line);
       dwarf_linecol(line, &place.column);
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <stdexcept>
+#include <string_view>
 
 namespace forensics {
 namespace {
@@ -20,17 +21,30 @@ bool is_function(const GElf_Sym& symbol) {
          symbol.st_shndx != SHN_UNDEF && symbol.st_shndx != SHN_ABS;
 }
 
-/// A table may name a function several times; a global name says more than a local one.
+/// A table may name a function several times; a global name says more than a local one, and of
+/// pthread_mutex_lock and ___pthread_mutex_lock the first is what people call.
 int rank(const GElf_Sym& symbol) {
-  if (GELF_ST_TYPE(symbol.st_info) == STT_NOTYPE) return 3;
+  if (GELF_ST_TYPE(symbol.st_info) == STT_NOTYPE) return 2;
   switch (GELF_ST_BIND(symbol.st_info)) {
     case STB_GLOBAL:
-      return 0;
     case STB_WEAK:
-      return 1;
+      return 0;
     default:
-      return 2;
+      return 1;
   }
+}
+
+std::size_t underscores_of(std::string_view name) {
+  return std::min(name.find_first_not_of('_'), name.size());
+}
+
+bool is_better(const FunctionSymbol& a, const FunctionSymbol& b) {
+  const std::string_view first = a.name;
+  const std::string_view second = b.name;
+  if (underscores_of(first) != underscores_of(second)) {
+    return underscores_of(first) < underscores_of(second);
+  }
+  return first.size() != second.size() ? first.size() < second.size() : first < second;
 }
 
 struct stat state_of(const std::string& path) {
@@ -106,7 +120,8 @@ void ElfFile::read_table(Elf_Scn* section) {
     found.push_back({{symbol.st_value, symbol.st_size, name}, rank(symbol)});
   }
   std::sort(found.begin(), found.end(), [](const Ranked& a, const Ranked& b) {
-    return a.symbol.start != b.symbol.start ? a.symbol.start < b.symbol.start : a.rank < b.rank;
+    if (a.symbol.start != b.symbol.start) return a.symbol.start < b.symbol.start;
+    return a.rank != b.rank ? a.rank < b.rank : is_better(a.symbol, b.symbol);
   });
   for (const Ranked& entry : found) {
     if (functions_.empty() || functions_.back().start != entry.symbol.start) {

@@ -46,10 +46,10 @@ def _load(path: str) -> ModuleType:
 
 def _open(unwind: Any, opened: Any, request: dict[str, Any]) -> Any:
     files = [
-        unwind.MappedFile(path=path, debug_path=debug_path, start=start, end=end)
+        unwind.MappedFile(path=_path(path), debug_path=_path(debug_path), start=start, end=end)
         for path, debug_path, start, end in request["files"]
     ]
-    return unwind.CoreStacks(request["core"], files, opened)
+    return unwind.CoreStacks(_path(request["core"]), files, opened)
 
 
 def _answer(core: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -74,6 +74,11 @@ def _answer(core: Any, request: dict[str, Any]) -> dict[str, Any]:
         for pc, is_call in request["lines"]
     ]
     return {"walks": walks, "lines": lines}
+
+
+def _path(text: str) -> bytes:
+    """Paths come as one character a byte: they need not be UTF-8."""
+    return text.encode("latin-1")
 
 
 def _text(data: bytes) -> str:

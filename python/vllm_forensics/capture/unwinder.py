@@ -7,6 +7,7 @@ cores notice nothing.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.util
 import os
@@ -104,6 +105,10 @@ class Unwinder:
         trace: TracebackType | None,
     ) -> None:
         """End all children."""
+        self.close()
+
+    def close(self) -> None:
+        """End all children."""
         self._open.close()
 
     def walk(
@@ -161,8 +166,11 @@ class Unwinder:
     ) -> _WireAnswer:
         request = _ENCODE(
             {
-                "core": core,
-                "files": [(file.path, file.debug_path, file.start, file.end) for file in files],
+                "core": _bytes_of(core),
+                "files": [
+                    (_bytes_of(file.path), _bytes_of(file.debug_path), file.start, file.end)
+                    for file in files
+                ],
                 "walks": [
                     (start.pc, start.registers, start.innermost, start.outermost)
                     for start in starts
@@ -199,6 +207,32 @@ class Unwinder:
             raise
         self._idle.put(worker)
         return answer
+
+
+def _bytes_of(path: str) -> str:
+    """A path's bytes as text that JSON can carry: one character, up to 255, for each."""
+    return os.fsencode(path).decode("latin-1")
+
+
+_SHARED: Final[list[Unwinder]] = []
+_SHARING: Final = threading.Lock()
+
+
+def shared_unwinder() -> Unwinder | None:
+    """The process's unwinder, made at the first question; None where it was built without one."""
+    with _SHARING:
+        if not _SHARED and unwinder_path() is not None:
+            _SHARED.append(Unwinder())
+            atexit.register(close_shared_unwinder)
+        return _SHARED[0] if _SHARED else None
+
+
+def close_shared_unwinder() -> None:
+    """End the children of this process's unwinder; the next question makes a new one."""
+    with _SHARING:
+        while _SHARED:
+            _SHARED.pop().close()
+        atexit.unregister(close_shared_unwinder)
 
 
 class _WorkerGoneError(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
@@ -55,8 +56,13 @@ class GdbLoader:
         self._store = store
         self._core = core
         self._printers_wanted = True
+        self._needed: frozenset[str | None] | None = None
         self.loaded: set[str] = set()
         """Paths of the modules whose symbols gdb was given so far."""
+
+    def needs(self, modules: Iterable[str | None]) -> None:
+        """Name the modules of all frames that gdb will be asked about; the program may be none."""
+        self._needed = frozenset(modules)
 
     def load(self, session: GdbSession) -> dict[int, str]:
         """Prepare `session`; returns gdb's number of each thread, by tid.
@@ -67,7 +73,8 @@ class GdbLoader:
         """
         path = self._notes.process.program
         program = next((m for m in self._notes.modules if m.path == path), None)
-        if program is not None and isinstance(self._store(program), Known):
+        needed = self._needed is None or path in self._needed
+        if needed and program is not None and isinstance(self._store(program), Known):
             self._offer_debug_file(session, program)
             session.command(f"-file-exec-and-symbols {session.link(self._store.path_of(program))}")
             self.loaded.add(program.path)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture import files
-from vllm_forensics.capture.gdb import GdbSession
 from vllm_forensics.capture.live import watch_tree
 from vllm_forensics.capture.supervisor import SupervisedTree, snapshot
+from vllm_forensics.capture.unwinder import shared_unwinder
 from vllm_forensics.diagnosis.hang import judge_hang
 from vllm_forensics.diagnosis.waits import (
     find_thread,
@@ -26,8 +25,8 @@ from vllm_forensics.evidence.python_state import PythonState, read_python_state
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
-from vllm_forensics.investigate.triage import TriageOptions
-from vllm_forensics.model.answer import Known, Tier
+from vllm_forensics.investigate.triage import TriageOptions, open_image
+from vllm_forensics.model.answer import Depth, Known, Tier
 from vllm_forensics.model.hang import HangReport, LiveProcess, Mutex
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
@@ -123,8 +122,8 @@ def _read_snapshot(
     store = ModuleStore(symbols=options.symbols)
     notes = CoreImage(files.map_core(core), store)
     store.program = notes.process.program
-    start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None
-    with LayeredImage(notes, store, core, start_gdb=start_gdb) as image:
+    depth = options.depth or (Depth.STACK if shared_unwinder() is not None else Depth.FULL)
+    with open_image(core, notes, store, options, depth) as image:
         stacks: dict[int, Stack] = {}
         for thread in image.threads:
             answer = image.unwind(thread)

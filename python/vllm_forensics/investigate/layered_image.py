@@ -1,4 +1,4 @@
-"""An `Image` of two tiers: the core's notes answer what they can, gdb answers the rest."""
+"""An `Image` of three tiers: the core's notes, its modules' unwind tables, and gdb."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from vllm_forensics.capture.gdb import GdbSession
+from vllm_forensics.capture.unwinder import Unwinder
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
@@ -24,6 +25,7 @@ from vllm_forensics.evidence.gdb_mi import (
 )
 from vllm_forensics.investigate.gdb_loading import GdbLoader
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.walked_stacks import WalkedStacks
 from vllm_forensics.model.answer import Answer, Gap, Known, Tier
 from vllm_forensics.model.process import (
     Address,
@@ -44,11 +46,12 @@ MAX_FRAMES: Final = 64
 _MAX_MODULES: Final = 128
 OTHER_THREADS_FRAMES: Final = 24
 _FRAMES_WITH_VARIABLES: Final = 8
+_NOT_ASKED: Final = Gap(what="gdb was not asked", tier=Tier.GDB)
 _EXPRESSION: Final = re.compile(r"\*?[A-Za-z_][\w.\->:\[\]*& ]{0,200}")
 
 
 class LayeredImage:
-    """A core, asked through its notes first and through one gdb where names are needed.
+    """A core, asked through its notes first, then its unwind tables, and one gdb for values.
 
     gdb starts at the first question that needs it and sees only the modules that stand on a stack.
     Use it as a context manager. A gdb that is missing, dies or hangs becomes a gap, once.
@@ -61,13 +64,18 @@ class LayeredImage:
         core: str,
         *,
         start_gdb: Callable[[], GdbSession] | None = GdbSession,
+        unwinder: Unwinder | None = None,
     ) -> None:
-        """`core` is the file's path; `start_gdb` None means: notes only."""
+        """`core` is the file's path; a reader that is None is not asked."""
         self._notes = notes
         self._loader = GdbLoader(notes, store, core)
+        self._walks = (
+            WalkedStacks(notes, store, core, unwinder, self._loader.bad_calls) if unwinder else None
+        )
+        self._levels: dict[int, int] = {}
         self._start_gdb = start_gdb
         self._gdb: GdbSession | None = None
-        self._gap: Gap | None = None if start_gdb else Gap(what="gdb was not asked", tier=Tier.GDB)
+        self._gap: Gap | None = None if start_gdb else _NOT_ASKED
         self._threads: dict[int, str] = {}
         self._stacks: dict[int, Answer[Stack]] = {}
 
@@ -87,8 +95,13 @@ class LayeredImage:
 
     @property
     def gdb_gap(self) -> Gap | None:
-        """Why gdb gave nothing, if that is so."""
-        return self._gap
+        """Why gdb gave nothing, if that is so and was not wanted."""
+        return None if self._gap is _NOT_ASKED else self._gap
+
+    @property
+    def unwinder_gap(self) -> Gap | None:
+        """Why there are no walks along unwind tables, if they were wanted."""
+        return self._walks.gap if self._walks is not None else None
 
     # Answered by the notes.
 
@@ -153,17 +166,29 @@ class LayeredImage:
         """See `Image.instructions`."""
         return self._notes.instructions(pc)
 
-    # Answered by gdb.
+    # Answered by unwind tables, or by gdb.
 
     def unwind(self, thread: Thread) -> Answer[Stack]:
-        """See `Image.unwind`; the notes' one frame where gdb cannot help."""
+        """See `Image.unwind`; the notes' one frame where nobody else can help."""
         answer = self._stacks.get(thread.tid)
         if answer is None:
-            answer = self._stacks[thread.tid] = self._unwind(thread)
+            walked = self._walks.stack(thread) if self._walks is not None else self._gap
+            if isinstance(walked, Known):
+                answer = self._with_values(thread, walked)
+            else:
+                answer = self._unwind(thread)
+            self._stacks[thread.tid] = answer
         return answer
 
     def lines(self, pc: Address) -> Answer[tuple[SourceLine, ...]]:
-        """See `Image.lines`; without the inlined ones."""
+        """See `Image.lines`; gdb's are without the inlined ones."""
+        if self._walks is not None and isinstance(walked := self._walks.lines(pc), Known):
+            found = tuple(
+                SourceLine(file=line.file, line=line.line, function=line.function)
+                for line in walked.value
+                if line.file is not None and line.line is not None
+            )
+            return Known(value=found, tier=walked.tier)
         result = self._console(f"info line *{pc:#x}")
         if isinstance(result, Gap):
             return result
@@ -179,7 +204,7 @@ class LayeredImage:
         thread = self._gdb_thread(self.threads[0])
         if isinstance(thread, Gap):
             return thread
-        where = f"--thread {thread} --frame {frame.index}"
+        where = f"--thread {thread} --frame {self._levels.get(frame.index, frame.index)}"
         result = self._command(f'-data-evaluate-expression {where} "{name}"')
         if isinstance(result, Gap):
             return result
@@ -201,6 +226,23 @@ class LayeredImage:
         return own if text == symbol else Known(value=text, tier=Tier.GDB)
 
     # The session.
+
+    def _with_values(self, thread: Thread, walked: Known[Stack]) -> Known[Stack]:
+        """Add the variables of the innermost own calls of the crashing thread, as gdb has them."""
+        frames = walked.value.frames
+        wanted = [frame for frame in frames if frame.line is not None and is_own(frame)]
+        wanted = wanted[:_FRAMES_WITH_VARIABLES]
+        if not thread.crashed or not wanted:
+            return walked
+        needed = frames[: wanted[-1].index + 1]
+        self._loader.needs(frame.module for frame in needed)
+        number = self._gdb_thread(thread)
+        if isinstance(number, Gap):
+            return walked
+        raw = self._list_frames(number, len(needed), wanted[-1].pc)
+        self._levels = _matched(wanted, raw)
+        filled = self._with_variables(list(frames), number)
+        return Known(value=replace(walked.value, frames=tuple(filled)), tier=walked.tier)
 
     def _unwind(self, thread: Thread) -> Answer[Stack]:
         number = self._gdb_thread(thread)
@@ -234,8 +276,13 @@ class LayeredImage:
                 return level + 1
         return len(raw)
 
-    def _list_frames(self, number: str, limit: int) -> tuple[MiFrame, ...]:
-        """One more frame than `limit`, if there is one; asked again after each module added."""
+    def _list_frames(
+        self, number: str, limit: int, last: Address | None = None
+    ) -> tuple[MiFrame, ...]:
+        """One more frame than `limit`, if there is one; asked again after each module added.
+
+        Modules of frames beyond the one at `last` are not added.
+        """
         raw: tuple[MiFrame, ...] = ()
         for _ in range(_MAX_MODULES):
             result = self._command(f"-stack-list-frames --thread {number} 0 {limit}")
@@ -244,7 +291,9 @@ class LayeredImage:
                 # An error in the middle (a truncated core) loses the whole list: ask for the first.
                 result = self._command(f"-stack-list-frames --thread {number} 0 0")
                 raw = () if isinstance(result, Gap) else parse_frames(result)
-            if not self._with_session(partial(self._loader.add_module_of, raw)):
+            pcs = [frame.pc for frame in raw]
+            inner = raw[: pcs.index(last) + 1] if last in pcs else raw
+            if not self._with_session(partial(self._loader.add_module_of, inner)):
                 break
         return raw
 
@@ -294,10 +343,11 @@ class LayeredImage:
         left = _FRAMES_WITH_VARIABLES
         filled = []
         for frame in frames:
-            if left and frame.line is not None and is_own(frame):
+            level = self._levels.get(frame.index, None if self._walks else frame.index)
+            if left and level is not None and frame.line is not None and is_own(frame):
                 left -= 1
                 self._with_session(self._loader.prepare_printers)
-                where = f"--thread {thread} --frame {frame.index}"
+                where = f"--thread {thread} --frame {level}"
                 result = self._command(f"-stack-list-variables {where} --all-values")
                 if isinstance(result, MiResult) and result.ok:
                     frame = replace(frame, variables=parse_variables(result))
@@ -349,3 +399,20 @@ class LayeredImage:
 
     def _fail(self, error: ToolError) -> None:
         self._gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.GDB)
+
+
+def _matched(wanted: list[Frame], raw: tuple[MiFrame, ...]) -> dict[int, int]:
+    """Level in gdb of each frame, by index: the same pc, and the same function where several are.
+
+    Both count inlined calls as frames, but need not agree on how many there are.
+    """
+    levels: dict[int, int] = {}
+    taken: set[int] = set()
+    for frame in wanted:
+        same = [found for found in raw if found.pc == frame.pc and found.level not in taken]
+        named = [found for found in same if found.function == frame.function]
+        found = next(iter(named or (same if len(same) == 1 else ())), None)
+        if found is not None:
+            levels[frame.index] = found.level
+            taken.add(found.level)
+    return levels

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from vllm_forensics.capture import files
 from vllm_forensics.capture.packages import debug_file
@@ -12,6 +14,9 @@ from vllm_forensics.evidence.modules import ModuleFile, parse_module
 from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import Module
+
+_OPEN_FILES: Final = 192
+"""Each stays mapped, with a descriptor: fewer than the usual limit of 1,024 for two threads."""
 
 
 class ModuleStore:
@@ -30,6 +35,7 @@ class ModuleStore:
         self.symbols = symbols or SymbolIndex()
         self._known: dict[str, Answer[ModuleFile]] = {}
         self._stand_ins: dict[str, str] = {}
+        self._debug_paths: dict[str, str] = {}
 
     def __call__(self, module: Module) -> Answer[ModuleFile]:
         """The module's file, or why it cannot be used."""
@@ -50,10 +56,14 @@ class ModuleStore:
         """The path of the debug information that the user gave for this very build."""
         return self.symbols.debug_file(module.build_id)
 
+    def debug_path_of(self, module: Module) -> str | None:
+        """Where the module's separate debug information lies, if any is used."""
+        return self._debug_paths.get(module.path)
+
     def unchecked(self, module: Module) -> Answer[ModuleFile]:
         """The file at the module's path, the same one or not."""
         try:
-            return Known(value=parse_module(files.map_file(self.path_of(module))))
+            return Known(value=_parse_once(self.path_of(module)))
         except EvidenceError as error:
             option = ", or pass --executable PATH" if module.path == self.program else ""
             return Gap(
@@ -81,9 +91,9 @@ class ModuleStore:
         answer = self.unchecked(module)
         if isinstance(answer, Gap):
             return answer
-        return _mismatch(module, answer.value.build_id) or self._with_debug(answer)
+        return _mismatch(module, answer.value.build_id) or self._with_debug(module, answer)
 
-    def _with_debug(self, answer: Known[ModuleFile]) -> Known[ModuleFile]:
+    def _with_debug(self, module: Module, answer: Known[ModuleFile]) -> Known[ModuleFile]:
         """Add the separate debug information of a stripped file: its symbol table names more."""
         file = answer.value
         path: str | Path | None = None
@@ -94,12 +104,54 @@ class ModuleStore:
         if path is None:
             return answer
         try:
-            debug = parse_module(files.map_file(path))
+            debug = _parse_once(str(path))
         except EvidenceError:
             return answer
-        if debug.build_id != answer.value.build_id:
+        if debug.build_id != file.build_id:
             return answer
-        return Known(value=replace(answer.value, debug=debug), tier=answer.tier)
+        self._debug_paths[module.path] = str(path)
+        return Known(value=_joined(file, debug), tier=answer.tier)
+
+
+def _parse_once(path: str) -> ModuleFile:
+    """A file that is parsed once, however many cores map it; anew if it was changed meanwhile.
+
+    Raises:
+        EvidenceError: it cannot be read, or is no ELF file.
+
+    """
+    try:
+        state = Path(path).stat()
+    except (OSError, ValueError):
+        return parse_module(files.map_file(path))  # which says what is wrong with it
+    return _parsed(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+
+
+@lru_cache(maxsize=_OPEN_FILES)
+def _parsed(path: str, identity: tuple[int, ...]) -> ModuleFile:
+    del identity  # part of the key
+    return parse_module(files.map_file(path))
+
+
+class _Joined(NamedTuple):
+    file: ModuleFile
+    debug: ModuleFile
+    whole: ModuleFile
+
+
+_JOINED: Final[dict[tuple[int, int], _Joined]] = {}
+
+
+def _joined(file: ModuleFile, debug: ModuleFile) -> ModuleFile:
+    """The two as one, made once: what is looked up in it is remembered in it."""
+    key = (id(file), id(debug))
+    known = _JOINED.get(key)
+    if known is None:
+        if len(_JOINED) >= _OPEN_FILES:
+            _JOINED.clear()
+        # The parts are kept beside it, so that their ids stay theirs.
+        known = _JOINED[key] = _Joined(file, debug, replace(file, debug=debug))
+    return known.whole
 
 
 def _mismatch(module: Module, found: str | None) -> Gap | None:

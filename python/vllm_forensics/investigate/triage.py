@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from vllm_forensics.capture import files
 from vllm_forensics.capture.gdb import GdbSession, interactive_arguments, offer_debug_file
 from vllm_forensics.capture.packages import debug_package, wheel_of
+from vllm_forensics.capture.unwinder import close_shared_unwinder, shared_unwinder
 from vllm_forensics.diagnosis.calls import fault_frames
 from vllm_forensics.diagnosis.context import fault_context
 from vllm_forensics.diagnosis.explain import diagnose
@@ -24,7 +25,7 @@ from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.symbol_index import SymbolIndex
-from vllm_forensics.model.answer import Gap, Known
+from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.finding import Diagnosis
 from vllm_forensics.model.process import Module, Thread
 from vllm_forensics.model.report import (
@@ -41,6 +42,7 @@ from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
 
 _MAX_THREADS: Final = 256
 _AROUND_PC: Final = 6
+_NO_STACKS: Final = Gap(what="calls were not asked for", remedy="forensics core --depth stack")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,8 @@ class TriageOptions:
     """The program on this machine, where it is not at the path that the core names."""
     timeout_s: float = 60.0
     """For each question to gdb."""
-    use_gdb: bool = True
+    depth: Depth | None = None
+    """None: full for one core of each group, stacks for the others."""
     symbols: SymbolIndex | None = None
     """Debug information that the user gave."""
 
@@ -69,27 +72,20 @@ def triage(
     gdb each. `on_progress` is told how many of how many are done.
     """
     cores = files.find_cores(paths)
-    work = partial(triage_one, options=options)
-    results: dict[int, Crash | Failure] = {}
-    if len(cores) == 1 and executor is None:
-        results[0] = work(cores[0])
-    elif cores:
-        own = executor is None
-        pool = executor or ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2))
-        try:
-            futures: dict[Future[Crash | Failure], int] = {
-                pool.submit(work, core): index for index, core in enumerate(cores)
-            }
-            for done, future in enumerate(as_completed(futures), start=1):
-                results[futures[future]] = future.result()
-                if on_progress is not None:
-                    on_progress(done, len(cores))
-        finally:
-            if own:
-                pool.shutdown(cancel_futures=True)
-    ordered = [results[index] for index in sorted(results)]
-    crashes = tuple(result for result in ordered if isinstance(result, Crash))
-    failures = [result for result in ordered if isinstance(result, Failure)]
+    own = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) if executor is None else None
+    work = partial(_explain_all, options=options, pool=executor or own, on_progress=on_progress)
+    try:
+        results = work(cores, _first_depth(options, len(cores)))
+        unread = [crash for crash in _crashes(results, cores) if crash.depth is not Depth.FULL]
+        if options.depth is None and unread:
+            heads = [entry.representative for entry in group(unread)]
+            results |= work(heads, Depth.FULL)
+    finally:
+        if own is not None:
+            own.shutdown(cancel_futures=True)
+            close_shared_unwinder()
+    crashes = tuple(_crashes(results, cores))
+    failures = [result for core in cores if isinstance(result := results[core], Failure)]
     if not cores:
         failures.append(
             Failure(
@@ -102,23 +98,65 @@ def triage(
     return Report(crashes=crashes, groups=group(crashes), failures=tuple(failures))
 
 
-def triage_one(path: str, options: TriageOptions) -> Crash | Failure:
-    """Explain one core."""
+def _first_depth(options: TriageOptions, count: int) -> Depth:
+    """How deep to look into every core; by default only as deep as telling them apart needs."""
+    if options.depth is not None:
+        return options.depth
+    return Depth.STACK if count > 1 and shared_unwinder() is not None else Depth.FULL
+
+
+def _explain_all(
+    cores: Sequence[str],
+    depth: Depth,
+    *,
+    options: TriageOptions,
+    pool: Executor | None,
+    on_progress: Callable[[int, int], None] | None,
+) -> dict[str, Crash | Failure]:
+    work = partial(triage_one, options=options, depth=depth)
+    if len(cores) == 1 or pool is None:
+        return {core: work(core) for core in cores}
+    results: dict[str, Crash | Failure] = {}
+    futures: dict[Future[Crash | Failure], str] = {pool.submit(work, core): core for core in cores}
+    for done, future in enumerate(as_completed(futures), start=1):
+        results[futures[future]] = future.result()
+        if on_progress is not None:
+            on_progress(done, len(cores))
+    return results
+
+
+def _crashes(results: Mapping[str, Crash | Failure], cores: Sequence[str]) -> list[Crash]:
+    return [result for core in cores if isinstance(result := results[core], Crash)]
+
+
+def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) -> Crash | Failure:
+    """Explain one core, as deep as is said, or as the options say."""
+    depth = depth or options.depth or Depth.FULL
     try:
         store = ModuleStore(options.executable, options.symbols)
         notes = CoreImage(files.map_core(path), store)
         store.program = notes.process.program
-        start_gdb = partial(GdbSession, timeout_s=options.timeout_s) if options.use_gdb else None
-        with LayeredImage(notes, store, path, start_gdb=start_gdb) as image:
-            return _explain(path, notes, store, image)
+        with open_image(path, notes, store, options, depth) as image:
+            crash = _explain(path, notes, store, image)
+        gaps = (_NO_STACKS, *crash.gaps) if depth is Depth.NOTES else crash.gaps
+        return replace(crash, depth=depth, gaps=gaps)
     except ForensicsError as error:
         return Failure(path=path, error=error.message, remedy=error.remedy)
+
+
+def open_image(
+    path: str, notes: CoreImage, store: ModuleStore, options: TriageOptions, depth: Depth
+) -> LayeredImage:
+    """The core at `path` with the readers that `depth` allows."""
+    gdb = partial(GdbSession, timeout_s=options.timeout_s) if depth is Depth.FULL else None
+    unwinder = shared_unwinder() if depth is not Depth.NOTES else None
+    return LayeredImage(notes, store, path, start_gdb=gdb, unwinder=unwinder)
 
 
 def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
     """Crashes with one signature together, the largest group first.
 
-    The crash with the fewest gaps stands for its group.
+    The crash that was looked into deepest, with the fewest gaps, stands for its group.
     """
     members: dict[str, list[Crash]] = {}
     for crash in crashes:
@@ -127,7 +165,9 @@ def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
         Group(
             signature=signature,
             cores=tuple(crash.core for crash in found),
-            representative=min(found, key=lambda crash: len(crash.gaps)).core,
+            representative=min(
+                found, key=lambda crash: (crash.depth is not Depth.FULL, len(crash.gaps))
+            ).core,
         )
         for signature, found in members.items()
     ]
@@ -295,8 +335,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
                 remedy="df -h; ulimit -c unlimited   (was the disk full, or the limit lower?)",
             )
         )
-    if image.gdb_gap is not None:
-        gaps.append(image.gdb_gap)
+    gaps += [gap for gap in (image.unwinder_gap, image.gdb_gap) if gap is not None]
     for module in _modules_of_fault(image):
         answer = store(module)
         if isinstance(answer, Gap):

@@ -18,6 +18,17 @@ class Tier(StrEnum):
     PYSTACK = "pystack"
 
 
+class Depth(StrEnum):
+    """How many tiers are asked."""
+
+    NOTES = "notes"
+    """The core alone: where it died, no calls."""
+    STACK = "stack"
+    """Unwind tables and symbols too: calls, functions, lines."""
+    FULL = "full"
+    """And gdb: arguments, locals, objects."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known(Generic[T_co]):
     """A fact, and who told us."""

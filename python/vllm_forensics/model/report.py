@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
-from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.answer import Depth, Gap
 from vllm_forensics.model.finding import Access, FaultKind, Origin
 from vllm_forensics.model.process import Address, Architecture, Signal
 from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
@@ -87,6 +87,8 @@ class Crash:
     """The registers of the faulting instruction, each with what its value means."""
     excerpt: SourceExcerpt | None = None
     gaps: tuple[Gap, ...] = ()
+    depth: Depth = Depth.FULL
+    """How deep this core was looked into."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from tests.py.integration.crashes import (
 from tests.py.integration.tool import COMMAND, Answer, Json, forensics, forensics_core
 
 from vllm_forensics.investigate.triage import TriageOptions, triage_one
+from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.report import Crash, Failure
 
 pytestmark = pytest.mark.gdb
@@ -314,7 +315,7 @@ def test_a_core_without_notes_is_refused(specimen: Specimen, tmp_path: Path, siz
 
 def test_a_core_cut_anywhere_in_its_notes_ends_well(specimen: Specimen, tmp_path: Path) -> None:
     notes = end_of_notes(specimen.core)
-    options = TriageOptions(use_gdb=False)
+    options = TriageOptions(depth=Depth.NOTES)
 
     for size in range(64, notes + 64, 61):
         result = triage_one(str(cut(specimen.core, size, tmp_path / "core.1")), options)
@@ -450,7 +451,7 @@ GDBS = {
 
 
 @pytest.mark.parametrize("kind", GDBS)
-def test_without_a_useful_gdb_the_notes_answer(
+def test_without_a_useful_gdb_the_other_tiers_answer(
     specimen: Specimen, tmp_path: Path, kind: str
 ) -> None:
     script, word = GDBS[kind]
@@ -468,7 +469,8 @@ def test_without_a_useful_gdb_the_notes_answer(
     assert crash["culprit"]["function"] == FALLING_FUNCTION
     assert crash["culprit"]["module"] == str(specimen.program)
     assert crash["culprit"]["module_offset"] is not None
-    assert crash["culprit"]["tier"] == "notes"
+    assert crash["culprit"]["tier"] == "libdw"
+    assert crash["culprit"]["line"] == FALLING_LINE
     assert word in gap_texts(crash)
     assert all(gap["remedy"] for gap in crash["gaps"])
 

@@ -34,6 +34,7 @@ DEADLY = {
     "DivideByZero.NoHeadsOnThisRank": signal.SIGFPE,
     "Abort.FreedTwiceFailsTheCheck": signal.SIGABRT,
 }
+FOR_PYTHON = {"bindings.cpp", "python_caller.h", "unwinder_bindings.cpp"}
 # Contextual keywords, attributes, directives; a system header need not use them.
 LANGUAGE = re.findall(
     r"\w+",
@@ -110,7 +111,7 @@ def build(sources: Path, target: Path) -> None:
 def demos(tmp_path_factory: pytest.TempPathFactory) -> Demos:
     folder = tmp_path_factory.mktemp("renamed")
     files = sorted([*REPOSITORY.glob("csrc/*.cpp"), *REPOSITORY.glob("csrc/*.h")])
-    files = [path for path in files if path.name not in {"bindings.cpp", "python_caller.h"}]
+    files = [path for path in files if path.name not in FOR_PYTHON]
     texts = {path.name: path.read_text(encoding="utf-8") for path in files}
     foreign = foreign_names(list(texts.values()), folder)
     own = dict.fromkeys(name for text in texts.values() for name in identifiers(text))

@@ -16,11 +16,11 @@ from vllm_forensics.investigate.triage import (
     triage,
     triage_one,
 )
-from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.answer import Depth, Gap
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash, Failure
 
-NOTES_ONLY = TriageOptions(use_gdb=False)
+NOTES_ONLY = TriageOptions(depth=Depth.NOTES)
 
 
 def write(folder: Path, name: str, spec: CoreSpec | None = None, cut: int | None = None) -> str:
@@ -90,11 +90,11 @@ def test_a_truncated_core_is_explained_with_a_gap(tmp_path: Path) -> None:
     assert any("truncated" in gap.what for gap in crash.gaps)
 
 
-def test_that_gdb_was_not_asked_is_a_gap(tmp_path: Path) -> None:
+def test_that_no_stacks_were_wanted_is_a_gap(tmp_path: Path) -> None:
     crash = triage_one(write(tmp_path, "core"), NOTES_ONLY)
 
     assert isinstance(crash, Crash)
-    assert any("gdb" in gap.what for gap in crash.gaps)
+    assert any("--depth stack" in gap.remedy for gap in crash.gaps)
 
 
 def test_a_core_of_aarch64_is_explained_too(tmp_path: Path) -> None:

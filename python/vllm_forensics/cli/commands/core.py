@@ -13,6 +13,7 @@ from vllm_forensics.cli.output import emit, progress, terminal_width, wants_colo
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.symbol_index import SymbolIndex, open_symbols
 from vllm_forensics.investigate.triage import TriageOptions, gdb_command, own_frames, triage
+from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.report import Report
 from vllm_forensics.render.clean import clean
 
@@ -26,6 +27,7 @@ class CoreOptions:
     executable: str | None
     symbols: tuple[str, ...]
     open_gdb: bool
+    depth: str | None
     no_gdb: bool
     pid: int | None
     audit: bool
@@ -59,7 +61,13 @@ class CoreOptions:
     help="Look at a living process and all that it started: does it hang, and on what?",
 )
 @click.option("--gdb", "open_gdb", is_flag=True, help="Open gdb on the core, everything set.")
-@click.option("--no-gdb", is_flag=True, help="Read the core alone; no lines, no stacks.")
+@click.option(
+    "--depth",
+    type=click.Choice([depth.value for depth in Depth]),
+    help="notes: the core alone; stack: calls and lines too; full: also gdb's arguments and "
+    "objects. Default: full for one core of each group, stack for the others.",
+)
+@click.option("--no-gdb", is_flag=True, help="The same as --depth stack.")
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option(
@@ -88,7 +96,7 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     settings = TriageOptions(
         executable=chosen.executable,
         timeout_s=chosen.timeout,
-        use_gdb=not chosen.no_gdb,
+        depth=_depth(chosen),
         symbols=symbols,
     )
     if chosen.pid is not None:
@@ -102,6 +110,12 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     shown = clean(report, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(report))
+
+
+def _depth(chosen: CoreOptions) -> Depth | None:
+    if chosen.depth is not None:
+        return Depth(chosen.depth)
+    return Depth.STACK if chosen.no_gdb else None
 
 
 def _render(report: Report, chosen: CoreOptions) -> str:

@@ -1,0 +1,282 @@
+"""Stacks of one core by its modules' unwind tables (tier `libdw`), with lines where they are known.
+
+Only files whose build-id matches are handed to the unwinder, and only those that a stack comes to:
+a process maps hundreds. A walk that ends at a module that it was not given is made again with it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from vllm_forensics.capture.unwinder import Unwinder
+from vllm_forensics.diagnosis.runtime_frames import is_runtime_module
+from vllm_forensics.errors import ToolError
+from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.evidence.dwarf_registers import dwarf_registers
+from vllm_forensics.evidence.gdb_mi import SIGNAL_FRAME, plain_function_name
+from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.model.answer import Answer, Gap, Known, Tier
+from vllm_forensics.model.process import Address, Module, Thread
+from vllm_forensics.model.stack import Frame, FrameKind, Stack
+from vllm_forensics.model.unwind import (
+    MappedFile,
+    Walk,
+    WalkedFrame,
+    WalkedLine,
+    WalkEnd,
+    WalkStart,
+)
+
+_CRASHING_FRAMES: Final = 64
+_OTHER_FRAMES: Final = 24
+_MAX_THREADS: Final = 256
+_MAX_ROUNDS: Final = 128
+_MAX_LINES: Final = 65_536
+
+_SYMBOL_VERSION: Final = re.compile(r"@@?[A-Z][\w.]*$")
+"""Of a .symtab: `pthread_mutex_lock@@GLIBC_2.2.5`."""
+
+Place = tuple[Address, bool]
+"""A pc, and whether it is a return address."""
+
+
+class _LineMemory:
+    """Lines by build-id and offset: a thousand cores of one bug ask for the same few."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, bool], tuple[WalkedLine, ...]] = {}
+
+    def get(self, key: tuple[str, int, bool]) -> tuple[WalkedLine, ...] | None:
+        return self._known.get(key)
+
+    def put(self, key: tuple[str, int, bool], lines: tuple[WalkedLine, ...]) -> None:
+        if len(self._known) >= _MAX_LINES:
+            self._known.clear()
+        self._known[key] = lines
+
+
+_LINES: Final = _LineMemory()
+
+
+class WalkedStacks:
+    """The stacks of one core, walked once for all of its threads at the first question."""
+
+    def __init__(
+        self,
+        notes: CoreImage,
+        store: ModuleStore,
+        core: str,
+        unwinder: Unwinder,
+        bad_calls: frozenset[Address],
+    ) -> None:
+        """`core` is the file's path; `bad_calls` are addresses without code that were called."""
+        self._notes = notes
+        self._store = store
+        self._core = core
+        self._unwinder = unwinder
+        self._bad_calls = bad_calls
+        self._files: dict[str, MappedFile] = {}
+        self._stacks: dict[int, Stack] | None = None
+        self.gap: Gap | None = None
+        """Why there are no walks, if that is so."""
+
+    def stack(self, thread: Thread) -> Answer[Stack]:
+        """The thread's frames, inlined calls among them."""
+        if self._stacks is None and self.gap is None:
+            try:
+                self._stacks = self._walk_all()
+            except ToolError as error:
+                self.gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.LIBDW)
+        found = (self._stacks or {}).get(thread.tid)
+        if found is None:
+            return self.gap or Gap(what=f"thread {thread.tid} was not walked", tier=Tier.LIBDW)
+        return Known(value=found, tier=Tier.LIBDW)
+
+    def lines(self, pc: Address) -> Answer[tuple[WalkedLine, ...]]:
+        """The source places of an instruction, the innermost inlined call first."""
+        try:
+            found = self._lines_of([(pc, False)])[pc, False]
+        except ToolError as error:
+            return Gap(what=error.message, remedy=error.remedy, tier=Tier.LIBDW)
+        if not found:
+            return Gap(what=f"no debug information has the line of {pc:#x}", tier=Tier.LIBDW)
+        return Known(value=found, tier=Tier.LIBDW)
+
+    # Walking.
+
+    def _walk_all(self) -> dict[int, Stack]:
+        threads = self._notes.threads[:_MAX_THREADS]
+        walks = self._walk([self._start(thread) for thread in threads])
+        walks = [
+            self._beyond_bad_calls(thread, walk)
+            for thread, walk in zip(threads, walks, strict=True)
+        ]
+        places = [(frame.pc, frame.is_call) for walk in walks for frame in walk.frames]
+        lines = self._lines_of(places)
+        return {
+            thread.tid: self._stack(thread.tid, walk, lines)
+            for thread, walk in zip(threads, walks, strict=True)
+        }
+
+    def _start(self, thread: Thread) -> WalkStart:
+        registers = dwarf_registers(self._notes.process.architecture, thread.registers)
+        return WalkStart(
+            pc=thread.pc,
+            registers=registers,
+            innermost=_CRASHING_FRAMES if thread.crashed else _OTHER_FRAMES,
+        )
+
+    def _walk(self, starts: list[WalkStart]) -> list[Walk]:
+        walks: tuple[Walk, ...] = ()
+        for _ in range(_MAX_ROUNDS):
+            walks = self._unwinder.walk(self._core, tuple(self._files.values()), starts)
+            ends = [walk.frames[-1] for walk in walks if walk.end is WalkEnd.NO_TABLE]
+            # A list, not a generator: every module that is missing is added in one round.
+            if not any([self._add_module_of(frame) for frame in ends]):  # noqa: C419
+                break
+        return list(walks)
+
+    def _add_module_of(self, frame: WalkedFrame) -> bool:
+        """Hand over the file of a frame's module; False where that changes nothing."""
+        found = self._notes.module_at(frame.pc)
+        if isinstance(found, Gap) or found.value.path in self._files:
+            return False
+        module = found.value
+        if isinstance(self._store(module), Gap):
+            return False
+        self._files[module.path] = MappedFile(
+            path=self._store.path_of(module),
+            debug_path=self._store.debug_path_of(module) or "",
+            start=module.start,
+            end=module.end,
+        )
+        return True
+
+    def _beyond_bad_calls(self, thread: Thread, walk: Walk) -> Walk:
+        """Go on behind a call to an address without code: the return address is still on top."""
+        states = {
+            frame.pc: (frame.sp, frame.registers) for frame in self._notes.signal_frames(thread)
+        }
+        walk = self._with_interrupted(thread, walk)
+        states.setdefault(thread.pc, (thread.sp, thread.registers))
+        last = walk.frames[-1]
+        if walk.end is not WalkEnd.NO_TABLE or last.pc not in self._bad_calls & states.keys():
+            return walk
+        sp, registers = states[last.pc]
+        word = self._notes.read(sp, 8)
+        if isinstance(word, Gap):
+            return walk
+        after = {**registers, "rsp": sp + 8}
+        start = WalkStart(
+            pc=int.from_bytes(word.value, "little"),
+            registers=dwarf_registers(self._notes.process.architecture, after),
+            innermost=_CRASHING_FRAMES,
+        )
+        (rest,) = self._walk([start])
+        frames = [
+            replace(frame, level=last.level + 1 + frame.level, is_call=frame.is_call or at == 0)
+            for at, frame in enumerate(rest.frames)
+        ]
+        return Walk(frames=(*walk.frames, *frames), depth=walk.depth + rest.depth, end=rest.end)
+
+    def _with_interrupted(self, thread: Thread, walk: Walk) -> Walk:
+        """Add what a signal interrupted at address 0, which libdwfl takes for the stack's end."""
+        last = walk.frames[-1]
+        for frame in self._notes.signal_frames(thread) if walk.end is WalkEnd.OUTERMOST else ():
+            # The frame begins with the handler's return address, which is the trampoline's.
+            trampoline = self._notes.read(frame.address, 8)
+            if frame.pc in self._bad_calls and trampoline == Known(
+                value=last.pc.to_bytes(8, "little")
+            ):
+                interrupted = WalkedFrame(
+                    level=last.level + 1, pc=frame.pc, is_call=False, function=None
+                )
+                return Walk(
+                    frames=(*walk.frames, interrupted), depth=walk.depth + 1, end=WalkEnd.NO_TABLE
+                )
+        return walk
+
+    # Naming.
+
+    def _lines_of(self, places: Iterable[Place]) -> dict[Place, tuple[WalkedLine, ...]]:
+        """Lines of all places; what was asked before, of this core or another, is remembered."""
+        found: dict[Place, tuple[WalkedLine, ...]] = {}
+        missing: dict[Place, tuple[str, int, bool]] = {}
+        for place in dict.fromkeys(places):
+            key = self._key(place)
+            known = () if key is None else _LINES.get(key)
+            if known is None and key is not None:
+                missing[place] = key
+            else:
+                found[place] = known or ()
+        if missing:
+            files = tuple(self._files.values())
+            answers = self._unwinder.lines(self._core, files, tuple(missing))
+            for (place, key), lines in zip(missing.items(), answers, strict=True):
+                _LINES.put(key, lines)
+                found[place] = lines
+        return found
+
+    def _key(self, place: Place) -> tuple[str, int, bool] | None:
+        """The place in its file, whatever the addresses were; None where no line can be known."""
+        module = self._notes.module_at(place[0])
+        if isinstance(module, Gap) or module.value.path not in self._files:
+            return None
+        file = self._store(module.value)
+        if isinstance(file, Gap) or not file.value.has_debug_info:
+            return None
+        if is_runtime_module(module.value.path) and self._files[module.value.path].debug_path:
+            return None  # libc's own lines tell nobody anything
+        build = module.value.build_id or self._files[module.value.path].path
+        return build, place[0] - module.value.bias, place[1]
+
+    def _stack(self, tid: int, walk: Walk, lines: dict[Place, tuple[WalkedLine, ...]]) -> Stack:
+        frames: list[Frame] = []
+        for at, found in enumerate(walk.frames):
+            following = walk.frames[at + 1] if at + 1 < len(walk.frames) else None
+            interrupted = following is not None and not following.is_call
+            if interrupted and following is not None and following.level == found.level + 1:
+                frames.append(self._frame(len(frames), found, None, FrameKind.SIGNAL))
+                continue
+            known = lines.get((found.pc, found.is_call), ())
+            for line in known[:-1]:
+                frames.append(self._frame(len(frames), found, line, FrameKind.INLINED))
+            last = known[-1] if known else None
+            frames.append(self._frame(len(frames), found, last, FrameKind.NATIVE))
+        return Stack(tid=tid, frames=tuple(frames), truncated=walk.depth > len(walk.frames))
+
+    def _frame(
+        self, index: int, found: WalkedFrame, line: WalkedLine | None, kind: FrameKind
+    ) -> Frame:
+        answer = self._notes.module_at(found.pc)
+        module = answer.value if isinstance(answer, Known) else None
+        name = found.function
+        if kind is FrameKind.SIGNAL:
+            name = SIGNAL_FRAME
+        elif line is not None and (name is None or kind is FrameKind.INLINED):
+            name = line.function
+        return Frame(
+            index=index,
+            pc=found.pc,
+            function=_plain(name) if name is not None else None,
+            tier=Tier.LIBDW,
+            kind=kind,
+            file=posixpath.normpath(line.file) if line is not None and line.file else None,
+            line=line.line if line is not None else None,
+            module=module.path if module else None,
+            module_offset=found.pc - module.bias if module else None,
+            names_trusted=module is None or self._is_trusted(module),
+        )
+
+    def _is_trusted(self, module: Module) -> bool:
+        return module.path in self._files or isinstance(self._store(module), Known)
+
+
+@lru_cache(maxsize=65_536)
+def _plain(name: str) -> str:
+    return plain_function_name(_SYMBOL_VERSION.sub("", name))
