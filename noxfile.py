@@ -13,7 +13,7 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "layers", "cpp_lint", "cpp", "asan", "py"]
 
 PYTHON = ("python", "tests/py", "benchmarks", "scripts", "noxfile.py")
-SHELL = ("dev", ".ci/run", "scripts/setup_environment.sh")
+SHELL = ("dev", ".ci/run", "scripts/asan_python_build.sh", "scripts/setup_environment.sh")
 
 
 def _present(*paths: str) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ missing_packages() {
 missing_test_packages() {
   local version
   command -v strace >/dev/null || echo strace
+  command -v make >/dev/null || echo make
+  command -v xz >/dev/null || echo xz-utils
   command -v eu-stack >/dev/null || echo elfutils
   command -v llvm-symbolizer >/dev/null || echo llvm
   command -v c++filt >/dev/null || echo binutils
