@@ -123,6 +123,8 @@ _SHORT: Final = 4
 def next_steps(report: PrintedReport) -> tuple[str, ...]:
     """Actions and commands for this report."""
     steps = list(_BY_KIND.get(report.kind, ()))
+    if report.region is None:  # nothing of the block was printed
+        steps = [step.replace(" above", "") for step in steps]
     if report.kind.endswith("-param-overlap"):
         steps.append(_OVERLAP)
     free, use = report.first(Role.FREE), report.first(Role.USE)

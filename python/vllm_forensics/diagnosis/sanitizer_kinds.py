@@ -199,7 +199,7 @@ def severity_of(report: PrintedReport) -> tuple[Severity, tuple[str, ...]]:
     writes = writes and not _OWN_MEMORY.match(kind)
     why: list[str] = []
     if writes and not is_null_page(report):
-        why.append(f"it writes: {_size(report)} of memory that it does not own")
+        why.append(f"it writes {_size(report)} of memory that it does not own")
     if kind in _ALWAYS_HIGH:
         return Severity.HIGH, (*why, _ALWAYS_HIGH[kind])
     if is_jump(report) and not is_null_page(report):

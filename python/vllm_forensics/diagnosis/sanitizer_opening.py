@@ -184,7 +184,8 @@ def _initialization(report: PrintedReport, where: str) -> str | None:
         return None
     return (
         f"{where}, while globals are set up, {verb_of(report).split()[0]} the global "
-        f"'{region.name}'{_defined_in(region.place)} of another file, which may not be set up yet: {report.kind}."
+        f"'{region.name}'{_defined_in(region.place)} of another file, which may not be "
+        f"set up yet: {report.kind}."
     )
 
 

@@ -160,7 +160,7 @@ def _overview(
     yield table
     if len(ordered) > len(rows):
         rest = sum(counts[report.signature] for report in ordered[len(rows) :])
-        yield Text(f"{len(ordered) - len(rows):,} more kinds of report, ×{rest:,}", style="quiet")
+        yield Text(f"… {len(ordered) - len(rows):,} more, seen {rest:,} times", style="quiet")
 
 
 def _failure(failure: Failure) -> Table:

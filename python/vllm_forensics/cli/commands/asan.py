@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
@@ -40,7 +40,17 @@ class AsanCommandOptions:
     no_color: bool
 
 
-@click.command("asan")
+_EXAMPLES: Final = """\b
+Examples:
+  forensics asan asan.log
+  kubectl logs worker-3 | forensics asan -
+  forensics asan --format json build.log > known.json
+  forensics asan --baseline known.json build.log      # only what is new
+  forensics asan --why old.log new.log:2              # one bug, or two?
+"""
+
+
+@click.command("asan", epilog=_EXAMPLES)
 @click.argument("logs", nargs=-1, type=click.Path(readable=False, allow_dash=True))
 @click.option(
     "--format",
@@ -58,12 +68,12 @@ class AsanCommandOptions:
 )
 @click.option(
     "--baseline",
-    type=click.Path(),
+    metavar="FILE",
     help="Only what is not in this file: an answer in JSON, signatures one a line, or a log.",
 )
 @click.option(
     "--suppressions",
-    type=click.Path(),
+    metavar="FILE",
     help="Leave out what these rules match, and count it: TYPE:PATTERN, as the sanitizers' own.",
 )
 @click.option(
@@ -92,7 +102,8 @@ def command(logs: tuple[str, ...], **options: object) -> None:
 
     LOGS are files, pipes, folders, patterns or the name given to log_path; `-` is standard input.
 
-    Exit status: 0 no report, 1 a report, 2 could not tell.
+    Exit status: 0 no report, 1 a report, 2 could not tell. With --baseline or --suppressions: 0
+    when no report is left. With --why: 0 one bug, 1 two.
     """
     chosen = AsanCommandOptions(**options)  # type: ignore[arg-type]
     require_writable(chosen.output)
