@@ -23,6 +23,7 @@ from vllm_forensics.model.sanitizer import (
 
 _MAX_RAW_LINES: Final = 4_000
 _SHADOW_ROW: Final = re.compile(r"(?:=>)? ?0x[0-9a-fA-F]{6,16}:")
+_PID: Final = re.compile(r"==(\d{1,18})==")
 _FRAME_INSIDE: Final = re.compile(r"#(\d{1,4})(?= )")
 _INSIDE: Final = re.compile(
     r"(?:READ|WRITE) of size \d+ at (?P<address>0x[0-9a-f]+)|(?P<located>0x[0-9a-f]+) is located "
@@ -96,10 +97,11 @@ class ReportBuilder:
     """One report while it is read. `feed` says whether a line belongs to it."""
 
     __slots__ = (
-        "_cut", "_raw", "_skipping", "_stack", "_stacks", "_tail", "access_size",
-        "access_type", "address", "done", "first_line", "foreign", "hints", "kind", "last_line",
-        "last_number", "leaks", "location", "locks", "message", "pc", "pid", "provisional",
-        "reads_header", "region", "runtime", "shadow", "shadow_byte", "summary", "thread",
+        "_cut", "_lost", "_raw", "_skip_due", "_skipping", "_stack", "_stacks", "_tail",
+        "access_size", "access_type", "address", "done", "first_line", "foreign", "hints", "kind",
+        "last_line", "last_number", "leaks", "location", "locks", "message", "pc", "pid",
+        "provisional", "reads_header", "region", "runtime", "shadow", "shadow_byte", "summary",
+        "thread",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, kind: str | None, line: int, text: str) -> None:
@@ -131,7 +133,8 @@ class ReportBuilder:
         self._tail = text
         self._cut = False
         self._stacks: list[_OpenStack] = []
-        self._skipping = False
+        self._skipping = self._lost = False
+        self._skip_due = -1
         self._stack: _OpenStack | None = None
         if runtime.first_role is not None:
             self._open(runtime.first_role, None, None, None)
@@ -172,6 +175,53 @@ class ReportBuilder:
         )
 
     @property
+    def due(self) -> int | None:
+        """The number of the next frame of its stack; -1 where none is to come, None if unknown."""
+        if self._stack is not None:
+            return self._stack.frames[-1].index + 1 if self._stack.frames else 0
+        if self.summary is not None:
+            return -1
+        return None if self._lost else self._skip_due
+
+    @property
+    def awaits_use(self) -> bool:
+        """Is the first frame of all still to come?"""
+        return len(self._stacks) == 1 and not self._stacks[0].frames and not self._lost
+
+    @property
+    def awaits_pc(self) -> int | None:
+        """What the very first frame's pc is known to be, or one instruction behind it."""
+        return int(self.pc, 16) if self.pc is not None and self.awaits_use else None
+
+    @property
+    def top_place(self) -> str | None:
+        """FILE:LINE of the use's innermost frame that has one."""
+        frames = (
+            frame for stack in self._stacks if stack.role is Role.USE for frame in stack.frames
+        )
+        return next((f"{frame.file}:{frame.line}" for frame in frames if frame.line), None)
+
+    def would_read(self, stripped: str) -> bool:
+        """Is this a line of a report like this one, whosever it is?"""
+        return (
+            stripped[0] == "#"
+            or self.runtime.combined.match(stripped) is not None
+            or _SUMMARY.match(stripped) is not None
+        )
+
+    def lose_stack(self) -> None:
+        """What follows may be another report's: this stack ends here, and not by itself."""
+        self._stack, self._skipping, self._lost, self._cut = None, True, True, True
+
+    def lose_stacks(self) -> None:
+        """What was read since the header may have been another report's."""
+        self._stacks.clear()
+        self.leaks.clear()
+        self.locks.clear()
+        self.summary = self.region = self.access_type = self.access_size = None
+        self.lose_stack()
+
+    @property
     def exhausted(self) -> bool:
         """Nothing more of this report is to come."""
         if self.done:
@@ -189,6 +239,8 @@ class ReportBuilder:
     def _read(self, stripped: str) -> bool:
         if stripped[0] == "#":
             return self._frame(stripped)
+        if stripped.startswith("==") and self._is_of_another(stripped):
+            return False
         if stripped[0] in "0=" and _SHADOW_ROW.match(stripped):
             if "[" in stripped:
                 mark = stripped.partition("[")[2][:2]
@@ -203,6 +255,11 @@ class ReportBuilder:
             return True
         return self._rule(stripped)
 
+    def _is_of_another(self, stripped: str) -> bool:
+        """Does the line name a process, and not this report's?"""
+        named = _PID.match(stripped)
+        return named is not None and self.pid is not None and int(named[1]) != self.pid
+
     def _rule(self, stripped: str) -> bool:
         match = self.runtime.combined.match(stripped)
         if match is None:
@@ -216,7 +273,7 @@ class ReportBuilder:
         if isinstance(rule, Section):
             groups = detail.groupdict()
             if rule.role is None:
-                self._stack, self._skipping = None, True
+                self._stack, self._skipping, self._lost, self._skip_due = None, True, False, 0
             else:
                 self._open(rule.role, groups.get("thread"), stripped, groups.get("creator"))
         if rule.action is not None:
@@ -279,7 +336,7 @@ class ReportBuilder:
     def _open(self, role: Role, thread: str | None, what: str | None, creator: str | None) -> None:
         self._stack = _OpenStack(role, thread, what, creator)
         self._stacks.append(self._stack)
-        self._skipping = False
+        self._skipping = self._lost = False
 
     def _frame(self, stripped: str) -> bool:
         frame = read_frame(stripped)
@@ -287,6 +344,7 @@ class ReportBuilder:
             return False
         stack = self._stack
         if stack is None:
+            self._skip_due = frame.index + 1
             return self._skipping and self.summary is None
         if stack.frames:
             last = stack.frames[-1]
@@ -295,6 +353,7 @@ class ReportBuilder:
                     return True
                 # A stack that nothing introduced: not ours to name.
                 self._stack, self._skipping = None, self.summary is None
+                self._skip_due = frame.index + 1
                 return self._skipping
         elif self.foreign > 2 and not self.runtime.ends_with_summary:
             return False

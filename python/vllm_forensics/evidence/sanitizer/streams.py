@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.learned import LearnedPrefix
+from vllm_forensics.evidence.sanitizer.rivals import Rivals, may_interleave
 
 
 class Stream:
@@ -19,6 +20,7 @@ class Stream:
         self._numbered = LearnedPrefix(name, line) if name[-1:] in {":", "]"} else None
         self._open: list[tuple[ReportBuilder, LearnedPrefix | None]] = [(report, learned)]
         self._closed: list[ReportBuilder] = []
+        self._rivals: Rivals | None = None
         self._only = report if learned is None else None
         """The only report, where every line is its own to read."""
 
@@ -49,7 +51,7 @@ class Stream:
     @property
     def done(self) -> bool:
         """Has the last report said that it ends?"""
-        return self._open[0][0].done
+        return all(report.done for report, _ in self._open)
 
     @property
     def exhausted(self) -> bool:
@@ -59,6 +61,8 @@ class Stream:
     @property
     def unfinished(self) -> bool:
         """Did the log end inside of a report?"""
+        if self._rivals is not None and not self._rivals.mixed:
+            return self._open[-1][0].build().truncated
         return any(report.build().truncated for report, _ in self._open)
 
     def is_repeated_by(self, report: ReportBuilder) -> bool:
@@ -66,9 +70,9 @@ class Stream:
         return any(known.is_repeated_by(report) for known, _ in self._open)
 
     def begin(self, report: ReportBuilder, learned: LearnedPrefix | None) -> bool:
-        """Take another report in, where a learned prefix keeps it apart; else say no."""
+        """Take another report in, where it can be kept apart; else say no."""
         if learned is None:
-            return False
+            return self._begin_rival(report)
         for at, (open_one, known) in enumerate(self._open):
             if known is not None and known.is_the_same_as(learned):
                 self._closed.append(open_one)
@@ -80,10 +84,24 @@ class Stream:
         self._only = None
         return True
 
+    def _begin_rival(self, report: ReportBuilder) -> bool:
+        """Take another process's report in, where the one that is open may still go on."""
+        if self._rivals is not None:
+            taken = self._rivals.add(report)
+        elif self._only is not None and may_interleave(self._only, report):
+            self._rivals, self._only, taken = Rivals((self._only, report)), None, True
+        else:
+            return False
+        if taken:
+            self._open.append((report, None))
+        return taken
+
     def feed(self, text: str, number: int) -> bool:
         """Hand a line to the report that it belongs to."""
         if self._only is not None:
             return self._only.feed(text, number)
+        if self._rivals is not None:
+            return self._rivals.feed(text, number)
         plain = None
         for report, learned in self._open:
             if learned is None:

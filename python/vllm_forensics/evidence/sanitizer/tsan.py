@@ -127,8 +127,8 @@ RUNTIME: Final = Runtime(
         ),
         Section(r"and:$", Role.LOCK_ACQUIRE),
         Section(
-            rf"Thread (?P<thread>T\d+)(?: \([^)]*\)| '[^']*')* created by "
-            rf"(?:thread )?(?P<creator>{THREAD})(?: \([^)]*\))?(?: at)?:?",
+            rf"Thread (?P<thread>T\d+)(?: \([^)]*\)| '[^']*')* created (?:at:|by "
+            rf"(?:thread )?(?P<creator>{THREAD})(?: \([^)]*\))?(?! here)(?: at)?:?)",
             Role.THREAD_CREATE,
         ),
         Fact(r"(?P<lock>Cycle in lock order graph: .*)", _lock),
