@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +66,7 @@ def _interpreter_of(script: str) -> tuple[str, tuple[str, ...]] | None:
         return None
     words = first[2:].decode("utf-8", "surrogateescape").split()
     if words and Path(words[0]).name == "env":
-        words = [word for word in words[1:] if not word.startswith("-")]
+        words = list(dropwhile(lambda word: word.startswith("-"), words[1:]))
     if not words:
         return None
     if Path(words[0]).name == "sh":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitized import Trap
 
 ALLOCATORS: Final = ("jemalloc", "tcmalloc", "mimalloc", "hoard", "snmalloc")
@@ -94,6 +95,31 @@ _TRAPS: Final = (
 )  # fmt: skip
 _COMPILED: Final = tuple((re.compile(pattern), trap) for pattern, trap in _TRAPS)
 _MAX_TEXT: Final = 1 << 20
+
+
+def trap_of_abort(crash: Crash) -> Trap | None:
+    """Why a runtime ended a process without a report: what was mapped, and who was loading it.
+
+    At its start a runtime complains on standard error, whatever log_path says.
+    """
+    runtimes = sorted(
+        {
+            module.path.rsplit("/", 1)[-1]
+            for module in crash.modules
+            if re.search(r"/lib(?:asan\.so|clang_rt\.asan)", module.path)
+        }
+    )
+    if len(runtimes) > 1:
+        return Trap(
+            name=SHADOW.name,
+            what=f"two runtimes of AddressSanitizer met in it, {' and '.join(runtimes)}: there is "
+            "room for the shadow memory of one",
+            remedy=SHADOW.remedy,
+        )
+    functions = {frame.function for thread in crash.threads for frame in thread.stack.frames}
+    if runtimes and "_dl_init" in functions:
+        return LINK_ORDER
+    return None
 
 
 def find_traps(text: str) -> tuple[Trap, ...]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.capture.logs import find_logs
 from vllm_forensics.capture.sanitized_program import read_head, read_python_stacks, start_once
 from vllm_forensics.diagnosis.sanitized import conclude_run, verdict
-from vllm_forensics.diagnosis.sanitizer_traps import find_traps
+from vllm_forensics.diagnosis.sanitizer_traps import find_traps, trap_of_abort
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.python_stack import parse_python_stacks
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
+from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.run import RunReport
 from vllm_forensics.model.sanitized import (
@@ -73,6 +74,7 @@ def with_sanitizer(report: RunReport, plan: RunPlan) -> RunReport:
             notes += left_out
         joined = tuple(found for log in logs_read for found in _join(log, logs_read, stacks, cores))
         failures = tuple(failure for told in answer.failures for failure in _trapped(told))
+    failures += tuple(_unwatched(report.crashes, joined))
     return replace(
         report,
         failures=(*report.failures, *failures),
@@ -82,6 +84,22 @@ def with_sanitizer(report: RunReport, plan: RunPlan) -> RunReport:
             verdict=verdict(plan, len(joined), report.status),
         ),
     )
+
+
+def _unwatched(
+    crashes: tuple[Crash, ...], joined: tuple[SanitizedReport, ...]
+) -> Iterator[Failure]:
+    """Processes that a runtime ended without a report, where it is known why."""
+    reported = {found.pid for found in joined}
+    for crash in crashes:
+        if crash.fault.kind is FaultKind.SANITIZER_ABORT and crash.pid not in reported:
+            trap = trap_of_abort(crash)
+            if trap is not None:
+                yield Failure(
+                    path=crash.program or "",
+                    error=f"process {crash.pid} could not be watched: {trap.what}",
+                    remedy=trap.remedy,
+                )
 
 
 def _without_interpreter(
