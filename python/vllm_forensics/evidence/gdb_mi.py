@@ -19,7 +19,8 @@ _OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
 _SCOPE: Final = re.compile(r"\s*::")
 _RECORD: Final = re.compile(r"\d*[~^]")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_NO_VALUE: Final = re.compile(r'=(?![{["])')
+_MISPLACED: Final = re.compile(r'=(?![{["])|(?:""|[}\]])(?!\s*(?:[,}\]]|$))')
+"""A name without a value, or a value that something else follows than the next one."""
 _BRACKETS: Final = {"{": "}", "[": "]"}
 _MAX_DEPTH: Final = 100
 _DAMAGED: Final = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError)
@@ -78,13 +79,13 @@ def parse_records(lines: Iterable[str]) -> MiResult:
 
 
 def _is_whole(line: str) -> bool:
-    """Is every string and bracket of the record closed, and every name given a value?
+    """Is every string and bracket of the record closed, and does every name have one value?
 
-    pygdbmi 0.11 never returns from `^done,stack=[`, and takes time that grows with the square of
-    the rest at a string without an end.
+    pygdbmi 0.11 never returns from `^done,stack=[`, nor from `^done,a=[b={c="" ""luf,d="",e=""}]`,
+    and takes time that grows with the square of the rest at a string without an end.
     """
     bare = _STRING.sub('""', line)
-    if bare.replace('""', "").count('"') or _NO_VALUE.search(bare):
+    if bare.replace('""', "").count('"') or _MISPLACED.search(bare):
         return False
     expected: list[str] = []
     for bracket in re.findall(r"[{}\[\]]", bare):

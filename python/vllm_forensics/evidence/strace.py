@@ -83,11 +83,19 @@ def _call(tid: int, time_s: float, text: str) -> list[SystemCall]:
             time_s=time_s,
             name=name,
             arguments=arguments,
-            result=None if value == "?" else int(value, 0) if value != "-1" else -1,
+            result=None if value == "?" else _result_of(value),
             error=found.group(2) if found is not None and failed else None,
             text=f"{tid} {text}",
         )
     ]
+
+
+def _result_of(text: str) -> int:
+    """Hexadecimal as of mmap, octal as of umask(2), else decimal."""
+    if text.startswith("0x"):
+        return int(text, 16)
+    is_octal = text.startswith("0") and not set(text) & {"8", "9"}
+    return int(text, 8 if is_octal else 10)
 
 
 def _split_arguments(text: str) -> tuple[tuple[str, ...], str]:

@@ -151,6 +151,16 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("printed", "result"),
+    [("022", 0o22), ("0", 0), ("-1", -1), ("0x7f00", 0x7F00), ("42", 42), ("069", 69)],
+)
+def test_a_result_is_read_in_its_base(printed: str, result: int) -> None:
+    trace = parse_strace_log(f"7 1.0 umask(077) = {printed}\n")
+
+    assert trace.calls[0].result == result
+
+
 @given(st.lists(PIECES | st.text(max_size=6)).map("".join))
 def test_no_input_raises(text: str) -> None:
     parse_strace_log(text)
