@@ -12,7 +12,7 @@ nox.needs_version = ">=2024.10"
 nox.options.default_venv_backend = "none"
 nox.options.sessions = ["lint", "types", "layers", "cpp_lint", "cpp", "asan", "py"]
 
-PYTHON = ("python", "tests/py", "benchmarks", "scripts", "noxfile.py")
+PYTHON = ("python", "tests/py", "benchmarks", "fuzz", "scripts", "noxfile.py")
 SHELL = ("dev", ".ci/run", "scripts/asan_python_build.sh", "scripts/setup_environment.sh")
 
 
@@ -54,7 +54,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Strict types, tests too."""
-    session.run("mypy", *_present("python", "tests/py", "benchmarks", "noxfile.py"))
+    session.run("mypy", *_present("python", "tests/py", "benchmarks", "fuzz", "noxfile.py"))
 
 
 @nox.session
@@ -108,6 +108,12 @@ def bench(session: nox.Session) -> None:
     """Every benchmark, one after the other."""
     for script in sorted(Path("benchmarks").glob("bench_*.py")):
         session.run("python", str(script), *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzz the parsers of evidence: seconds for each, then names."""
+    session.run("python", "fuzz/run.py", *session.posargs)
 
 
 @nox.session

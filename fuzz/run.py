@@ -1,0 +1,100 @@
+"""Fuzzes every parser of evidence for a time; ends with 1 where one of them fell.
+
+    python fuzz/run.py [SECONDS_EACH] [NAME...]
+
+Seeds are the tests' samples. What the fuzzer found interesting is kept in build/fuzz/NAME for the
+next run; an input that broke a parser lies in build/fuzz/findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from fuzz.targets import TARGETS  # noqa: E402 - found by the line above
+from tests.py.support.core_builder import build_core  # noqa: E402
+
+DATA = ROOT / "tests" / "py" / "data"
+WORK = ROOT / "build" / "fuzz"
+LIMITS = ("-max_len=20000", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1")
+SUPERVISED = (
+    {"event": "start", "pid": 2, "parent": 1, "command": "python"},
+    {"event": "fault", "pid": 2, "signal": 11, "code": 1, "address": "0x0"},
+    {"event": "exit", "pid": 2, "status": 139, "oom_kills_before": 0, "oom_kills_after": 1},
+)
+
+
+def seeds(name: str) -> Iterator[bytes]:
+    """What a parser is known to read."""
+    if name == "sanitizer":
+        for sample in sorted((DATA / "sanitizer" / "raw").glob("*.txt")):
+            yield b"\xff\xff" + sample.read_bytes()[:20_000]
+    elif name == "strace":
+        for log in sorted((DATA / "strace").glob("*/input.log")):
+            yield log.read_bytes()[:20_000]
+    elif name == "gdb_mi":
+        for transcript in sorted((DATA / "gdb_mi").glob("*/transcript.json")):
+            yield from _records(json.loads(transcript.read_bytes()))
+    elif name == "supervisor_log":
+        yield "\n".join(json.dumps(event) for event in SUPERVISED).encode()
+    else:
+        yield build_core()
+
+
+def _records(transcript: object) -> Iterator[bytes]:
+    """Every string in a recorded session."""
+    if isinstance(transcript, str):
+        yield transcript.encode()
+    elif isinstance(transcript, dict):
+        for value in transcript.values():
+            yield from _records(value)
+    elif isinstance(transcript, list):
+        for value in transcript:
+            yield from _records(value)
+
+
+def fuzz(name: str, seconds: int) -> bool:
+    """Fuzz one parser; False where it fell."""
+    corpus, findings = WORK / name, WORK / "findings"
+    corpus.mkdir(parents=True, exist_ok=True)
+    findings.mkdir(exist_ok=True)
+    for at, seed in enumerate(seeds(name)):
+        (corpus / f"seed-{at}").write_bytes(seed)
+    options = (*LIMITS, f"-max_total_time={seconds}", f"-artifact_prefix={findings}/{name}-")
+    command = [sys.executable, str(ROOT / "fuzz" / "targets.py"), name, *options, str(corpus)]
+    log = WORK / f"{name}.log"
+    with log.open("wb") as out:
+        status = subprocess.run(command, stdout=out, stderr=out, check=False).returncode
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    if status == 0:
+        runs = next((line for line in lines if "number_of_executed_units" in line), "")
+        print(f"{name:16} {seconds} s, {runs.rpartition(' ')[2] or '?'} inputs: nothing found")
+        return True
+    print(f"{name:16} FELL; the whole log is {log}", *lines[-25:], sep="\n    ")
+    return False
+
+
+def main() -> None:
+    """Fuzz all that were named, one after the other."""
+    parser = argparse.ArgumentParser(description="Fuzz the parsers of evidence.")
+    parser.add_argument("seconds", type=int, nargs="?", default=60, help="for each parser")
+    parser.add_argument("names", nargs="*", choices=[*TARGETS, []], help="default: all")
+    chosen = parser.parse_args()
+    if importlib.util.find_spec("atheris") is None:
+        print("atheris is not installed; there are wheels of it up to Python 3.13", file=sys.stderr)
+        sys.exit(2)
+    # All, also after a finding: one run says all that it can.
+    held = [fuzz(name, chosen.seconds) for name in chosen.names or TARGETS]
+    sys.exit(0 if all(held) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""One function a parser of evidence: no bytes may make it raise but on purpose, hang, or grow.
+
+    python fuzz/targets.py NAME [libFuzzer's options and corpus folders]
+
+`./dev fuzz` calls it for each name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from vllm_forensics.errors import EvidenceError
+from vllm_forensics.model.answer import Answer, Gap
+from vllm_forensics.model.process import Module
+
+Target = Callable[[bytes], object]
+
+
+def sanitizer() -> Target:
+    """Sanitizer logs, cut into two pieces by the first two bytes; a frame by itself."""
+    scan = importlib.import_module("vllm_forensics.evidence.sanitizer.scan")
+    frames = importlib.import_module("vllm_forensics.evidence.sanitizer.frames")
+
+    def one(data: bytes) -> None:
+        cut = int.from_bytes(data[:2], "little")
+        scan.parse_sanitizer_log([data[2 : 2 + cut], data[2 + cut :]])
+        frames.parse_frame("#0 " + data[:2000].decode("utf-8", "replace").strip())
+
+    return one
+
+
+def core_file() -> Target:
+    """Core dumps: their notes at once, then what a triage asks of the image."""
+    module = importlib.import_module("vllm_forensics.evidence.core_file")
+
+    def no_file(_: Module) -> Answer[Any]:
+        return Gap(what="there is no file")
+
+    def one(data: bytes) -> None:
+        image = module.CoreImage(data, no_file)
+        for thread in itertools.islice(image.threads, 4):
+            image.unwind(thread)
+            image.signal_frames(thread)
+            image.stack_words(thread)
+            image.read(thread.pc, 64)
+        image.find_text(b"terminate called")
+        _ = (image.mappings, image.modules, image.signal, image.process)
+
+    return one
+
+
+def strace() -> Target:
+    """What strace wrote."""
+    module = importlib.import_module("vllm_forensics.evidence.strace")
+    return lambda data: module.parse_strace_log(_text(data))
+
+
+def supervisor_log() -> Target:
+    """The JSON lines of the supervisor."""
+    module = importlib.import_module("vllm_forensics.evidence.supervisor_log")
+    return lambda data: module.parse_supervisor_log(_text(data))
+
+
+def gdb_mi() -> Target:
+    """GDB/MI records, and every reading of a result."""
+    module = importlib.import_module("vllm_forensics.evidence.gdb_mi")
+
+    def one(data: bytes) -> None:
+        result = module.parse_records(_text(data).splitlines())
+        module.parse_thread_ids(result)
+        module.parse_frames(result)
+        module.parse_variables(result)
+        module.parse_line(result)
+        module.plain_function_name(_text(data[:500]))
+
+    return one
+
+
+TARGETS: dict[str, Callable[[], Target]] = {
+    made.__name__: made for made in (sanitizer, core_file, strace, supervisor_log, gdb_mi)
+}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def main() -> None:
+    """Fuzz one target until libFuzzer says that it is enough."""
+    atheris: Any = importlib.import_module("atheris")
+    with atheris.instrument_imports(include=["vllm_forensics"]):
+        target = TARGETS[sys.argv.pop(1)]()
+
+    def test_one_input(data: bytes) -> None:
+        with contextlib.suppress(EvidenceError):  # raised on purpose: the evidence is damaged
+            target(data)
+
+    atheris.Setup(sys.argv, test_one_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
