@@ -25,7 +25,11 @@ class SymbolIndex:
         """Of several files of one build, the richest counts."""
         self._debug: dict[str, SymbolFile] = {}
         self._code: dict[str, SymbolFile] = {}
+        self.places: tuple[str, ...] = ()
+        """What the user gave, in that order."""
         for file in files:
+            if file.place not in self.places:
+                self.places = (*self.places, file.place)
             if file.has_lines or file.has_symbols:
                 known = self._debug.get(file.build_id)
                 if known is None or _richness(file) > _richness(known):

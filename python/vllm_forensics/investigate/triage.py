@@ -216,6 +216,8 @@ def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
     threads = tuple(
         _thread_report(image, thread, diagnosis) for thread in image.threads[:_MAX_THREADS]
     )
+    given = (f"--symbols {shlex.quote(place)}" for place in store.symbols.places)
+    named = " ".join([*given, shlex.quote(path)])
     culprit = diagnosis.culprit
     return Crash(
         core=path,
@@ -238,7 +240,7 @@ def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         modules=tuple(_module_report(module, store) for module in image.modules),
         explanation=diagnosis.explanation,
         proof=finding.proof,
-        next_steps=tuple(step.replace("CORE", shlex.quote(path)) for step in diagnosis.next_steps),
+        next_steps=tuple(step.replace("CORE", named) for step in diagnosis.next_steps),
         signature=diagnosis.signature,
         reraised_by=diagnosis.reraised_by,
         origin=diagnosis.origin,

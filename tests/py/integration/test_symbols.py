@@ -74,6 +74,8 @@ def test_with_symbols_it_has_its_line(published: Published, form: str, tmp_path:
     assert crash["culprit"]["line"] == FALLING_LINE
     assert crash["culprit"]["file"].endswith("ext.cpp")
     assert crash["gaps"] == []
+    [by_hand] = [step for step in crash["next_steps"] if "--gdb" in step]
+    assert f"--symbols {places[form]}" in by_hand
     [module] = [module for module in crash["modules"] if "_ext" in module["path"]]
     assert module["debug_info"]
     assert module["matches_core"]
