@@ -67,7 +67,7 @@ def split_wheel(
             f"the stripped wheel would overwrite {source}", remedy="give another --output DIR"
         )
     with opened_wheel(source) as wheel, private_folder("forensics-split-") as folder:
-        wheel.archive.require_room(wheel.elf_entries, folder)
+        wheel.archive.require_room(list(wheel.archive.entries), folder)
         splits: list[_Split] = []
         unused: list[Unused] = []
         for number, entry in enumerate(wheel.elf_entries):

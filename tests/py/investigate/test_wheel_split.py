@@ -118,6 +118,12 @@ def test_a_wheel_that_must_not_be_passed_on_is_refused(
     refusal(pack_wheel(tmp_path / NAME, METADATA | {"x/lib.so": library} | extra))
 
 
+def test_a_bomb_beside_the_library_is_refused(tmp_path: Path, library: bytes) -> None:
+    contents = METADATA | {"x/lib.so": library, "x/data.bin": bytes(300 << 20)}
+
+    assert "bomb" in refusal(pack_wheel(tmp_path / NAME, contents)).message
+
+
 def test_the_wheel_itself_is_not_overwritten(tmp_path: Path, library: bytes) -> None:
     wheel = pack_wheel(tmp_path / NAME, {"x/lib.so": library})
     before = wheel.read_bytes()
