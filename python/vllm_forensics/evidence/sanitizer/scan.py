@@ -13,18 +13,32 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
-from vllm_forensics.evidence.sanitizer.headers import NEEDLES, open_report
+from vllm_forensics.evidence.sanitizer.headers import (
+    LATE_NEEDLES,
+    LINES_ABOVE,
+    NEEDLES,
+    may_begin,
+    open_report,
+)
 from vllm_forensics.evidence.sanitizer.learned import learn
-from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
+from vllm_forensics.evidence.sanitizer.lines import logical_lines
+from vllm_forensics.evidence.sanitizer.needles import Search, words
+from vllm_forensics.evidence.sanitizer.plain import plain_line
 from vllm_forensics.evidence.sanitizer.streams import Stream
+from vllm_forensics.evidence.sanitizer.valgrind_xml import NEEDLE as XML_NEEDLE
+from vllm_forensics.evidence.sanitizer.valgrind_xml import EmbeddedXml
 from vllm_forensics.model.sanitizer import LogReading, PrintedReport
 
 _MAX_UNFINISHED: Final = 1 << 20
 """Of a line without an end, so much is kept."""
+_MAX_ABOVE: Final = 1 << 13
+_WORDS: Final = words((*NEEDLES, *LATE_NEEDLES))
 _FAR: Final = 400
 """After so many lines of any stream without one of its own, a report is taken to have ended."""
 _SEEN_MAX: Final = 5
-_MENTION: Final = re.compile(r"\b\w{0,24}Sanitizer|libFuzzer|runtime error:|GWP-ASan|Scudo")
+_MENTION: Final = re.compile(
+    r"\b\w{0,24}Sanitizer|libFuzzer|runtime error:|GWP-ASan|Scudo|DATA RACE|K[ACM]SAN: |UBSAN: "
+)
 
 
 def parse_sanitizer_log(pieces: Iterable[bytes]) -> LogReading:
@@ -62,6 +76,7 @@ class _Scanner:
         self._size = 0
         self._open: dict[str, Stream] = {}
         self._newest: Stream | None = None
+        self._xml = EmbeddedXml()
         self._done: list[PrintedReport] = []
         self._seen: list[str] = []
 
@@ -70,19 +85,24 @@ class _Scanner:
         self._size += len(piece)
         data = self._rest + piece if self._rest else piece
         end = data.rfind(b"\n") + 1
-        if end == 0 and len(data) < _MAX_UNFINISHED:
+        if end:
+            end = _line_above(data, end)
+        elif len(data) >= _MAX_UNFINISHED:  # a line without end: cut it
+            end = len(data)
+        if end == 0:
             self._rest = data
             return
-        if end == 0:  # a line without end: cut it
-            end = len(data)
         self._read(data, end)
         self._rest = data[end:]
 
     def close(self) -> LogReading:
         """The end of the log: close what is open."""
         if self._rest:
-            self._read(self._rest + b"\n", len(self._rest) + 1)
-        truncated = any(stream.unfinished for stream in self._open.values())
+            data = self._rest if self._rest.endswith(b"\n") else self._rest + b"\n"
+            self._read(data, len(data))
+        truncated = self._xml.is_open or any(stream.unfinished for stream in self._open.values())
+        self._xml.close()
+        self._done.extend(self._xml.reports)
         for stream in list(self._open.values()):
             self._close(stream)
         reports = sorted(self._done, key=lambda report: report.lines[0])
@@ -95,58 +115,60 @@ class _Scanner:
         )
 
     def _read(self, data: bytes, end: int) -> None:
-        position = 0
-        hits = _Hits(data, end)
+        position, hit, line_of_hit = 0, -1, 0
+        search = Search(data, _WORDS)
         while position < end:
-            if not self._open:
-                hit = hits.next(position)
-                if hit < 0:
-                    self._line += data.count(b"\n", position, end)
+            if hit < position:
+                hit, lines = search.skip(position)
+                line_of_hit = self._line + 1 + lines
+            if not self._open and not self._xml.is_open:
+                start = _header_line(data, position, hit)
+                if start >= end:
+                    self._line = line_of_hit - 1 - data.count(b"\n", end, hit)
                     return
-                start = data.rfind(b"\n", position, hit) + 1
                 if start > position:
-                    self._line += data.count(b"\n", position, start)
+                    self._line = line_of_hit - 1 - data.count(b"\n", start, hit)
                     position = start
             stop = data.find(b"\n", position, end)
             if stop < 0:
                 stop = end
             self._line += 1
-            for line in logical_lines(data[position:stop]):
-                self._take(line)
+            self._take(data[position:stop], has_needle=hit < stop)
             position = stop + 1
 
-    def _take(self, line: LogicalLine) -> None:
-        text = line.text
-        if (
-            "Sanitizer" in text
-            or "runtime error:" in text
-            or "libFuzzer" in text
-            or "GWP-ASan" in text
-            or "Scudo" in text
-        ):
-            found = open_report(text, self._line)
-            if found is not None:
-                self._begin(line.stream, *found)
+    def _take(self, raw: bytes, *, has_needle: bool) -> None:
+        """Read one line, whether it begins a report or goes on with one."""
+        if not (has_needle or self._xml.is_open or b"== " in raw or b", tid: " in raw):
+            text = plain_line(raw)
+            if text is not None:
+                self._go_on("", text)
                 return
-            mentioned = True
-        else:
-            mentioned = False
-        stream = self._open.get(line.stream)
-        if stream is None and line.stream and self._open:
-            stream = self._counted(line.stream)
-        used = stream is not None and stream.feed(text, self._line)
-        if used:
-            if stream is not None and stream.done:
-                self._expire()
+        if (self._xml.is_open or XML_NEEDLE in raw) and self._xml.take(raw, self._line):
             return
-        if mentioned:
-            self._see(self._line, text)
+        for name, text in logical_lines(raw):
+            is_worth_a_look = may_begin(text)
+            found = open_report(text, self._line) if is_worth_a_look else None
+            if found is not None:
+                self._begin(name, *found)
+            elif not self._go_on(name, text) and is_worth_a_look:
+                self._see(self._line, text)
+
+    def _go_on(self, name: str, text: str) -> bool:
+        """Hand a line to the open report that it belongs to; False where there is none."""
+        stream = self._open.get(name)
+        if stream is None and name and self._open:
+            stream = self._counted(name)
+        if stream is not None and stream.feed(text, self._line):
+            if stream.done:
+                self._expire()
+            return True
         if self._open and ((self._line & 15) == 0 or (stream is not None and stream.exhausted)):
             self._expire()
+        return False
 
     def _see(self, number: int, text: str) -> None:
-        match = _MENTION.search(text)
-        if match is not None and len(self._seen) < _SEEN_MAX:
+        match = _MENTION.search(text) if len(self._seen) < _SEEN_MAX else None
+        if match is not None:
             start = max(0, match.start() - 40)
             self._seen.append(f"line {number}: {text[start : match.end() + 60].strip()}")
 
@@ -186,25 +208,25 @@ class _Scanner:
             self._done.append(report.build())
 
 
-class _Hits:
-    """Where the needles stand, each searched for once."""
+def _header_line(data: bytes, position: int, hit: int) -> int:
+    """Where the line of the hit begins, or one above it where a late needle is near."""
+    start = max(position, data.rfind(b"\n", position, hit) + 1)
+    for needle in LATE_NEEDLES:
+        at = data.find(needle, start, hit + _MAX_ABOVE)
+        if at >= 0:
+            start = min(start, max(position, _line_above(data, at)))
+    return start
 
-    def __init__(self, data: bytes, end: int) -> None:
-        self._data = data
-        self._end = end
-        self._at = dict.fromkeys(NEEDLES, -2)
 
-    def next(self, position: int) -> int:
-        """The first hit from `position`, or -1."""
-        best = -1
-        for needle in NEEDLES:
-            at = self._at[needle]
-            if at != -1 and at < position:
-                at = self._data.find(needle, position, self._end)
-                self._at[needle] = at
-            if at >= 0 and (best < 0 or at < best):
-                best = at
-        return best
+def _line_above(data: bytes, at: int) -> int:
+    """Where the line begins that is so far above as a late needle may be from its header."""
+    floor, start, newline = max(0, at - _MAX_ABOVE), at, at
+    for _ in range(LINES_ABOVE + 1):
+        newline = data.rfind(b"\n", floor, newline)
+        if newline < 0:
+            return start if floor else 0
+        start = newline + 1
+    return start
 
 
 def _without_repeats(reports: list[PrintedReport]) -> tuple[PrintedReport, ...]:
