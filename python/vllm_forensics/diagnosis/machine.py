@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from vllm_forensics.diagnosis.sanitizer_machine import judge_sanitizers
 from vllm_forensics.diagnosis.wording import size_text
 from vllm_forensics.model.machine import Check, MachineFacts, Verdict
 
@@ -167,6 +168,8 @@ def _tools(facts: MachineFacts) -> list[Check]:
         checks.append(_warn("compiler", "none: no sanitizer builds", "apt-get install g++"))
     else:
         checks.append(_good("compiler", ", ".join(facts.compilers)))
+    if facts.sanitizers is not None:
+        return checks  # judged on their own, a compiler at a time
     if facts.compilers and not facts.sanitizer_runtimes:
         checks.append(
             _warn("sanitizers", "no shared runtime found", "apt-get install libasan8 libubsan1")
@@ -174,9 +177,6 @@ def _tools(facts: MachineFacts) -> list[Check]:
     elif facts.sanitizer_runtimes:
         names = ", ".join(path.rsplit("/", 1)[-1] for path in facts.sanitizer_runtimes)
         checks.append(_good("sanitizers", names))
-    if facts.mmap_rnd_bits is not None and facts.mmap_rnd_bits > 28:
-        found = f"mmap_rnd_bits {facts.mmap_rnd_bits}: older sanitizer runtimes fail at start"
-        checks.append(_warn("address space", found, "as root: sysctl vm.mmap_rnd_bits=28"))
     return checks
 
 
@@ -204,5 +204,6 @@ def _bad(name: str, found: str, remedy: str) -> Check:
 _SET_PATTERN: Final = "as root: forensics setup"
 _RAISE_AS_ROOT: Final = "as root: prlimit --pid $$ --core=unlimited"
 _CHECKS: Final[tuple[Callable[[MachineFacts], list[Check]], ...]] = (
-    _pattern, _limit, _folder, _filter, _privileges, _container, _shared_memory, _tools, _processor,
+    _pattern, _limit, _folder, _filter, _privileges, _container, _shared_memory, _tools,
+    judge_sanitizers, _processor,
 )  # fmt: skip

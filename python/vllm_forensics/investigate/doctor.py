@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from typing import Final
 from vllm_forensics.capture.crash import find_new_cores
 from vllm_forensics.capture.machine import core_folder_of, read_machine
 from vllm_forensics.capture.process import Limits, run_program
+from vllm_forensics.capture.sanitizer_machine import read_sanitizers
 from vllm_forensics.capture.supervisor import CoreContents, run_supervised
 from vllm_forensics.diagnosis.machine import judge
 from vllm_forensics.errors import ToolError
@@ -24,7 +26,7 @@ _NO_CORE: Final = ("/bin/sh", "-c", 'ulimit -c 0; exec "$@"', "sh")
 
 def examine(folder: Path) -> Checkup:
     """Check the machine for programs that run in `folder`. The proof's own core is removed."""
-    facts = read_machine(folder)
+    facts = replace(read_machine(folder), sanitizers=read_sanitizers(os.environ))
     return Checkup(
         checks=judge(facts), proof=prove_capture(facts), supervised=prove_supervised_capture()
     )

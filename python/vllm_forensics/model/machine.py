@@ -7,6 +7,43 @@ from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerFacts:
+    """A C++ compiler and its sanitizers' shared runtimes."""
+
+    name: str
+    major: int | None
+    runtimes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Those of asan, ubsan and tsan that are not here."""
+    remedy: str | None = None
+    """How to get them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SanitizerFacts:
+    """What decides whether a sanitizer starts here."""
+
+    compilers: tuple[CompilerFacts, ...] = ()
+    preloaded: tuple[str, ...] = ()
+    """LD_PRELOAD of the environment."""
+    address_space_limit: int = -1
+    """RLIMIT_AS in bytes; -1 is unlimited."""
+    overcommit: int | None = None
+    """vm.overcommit_memory: 2 refuses what is not backed by memory."""
+    options: tuple[tuple[str, str, str], ...] = ()
+    """Variable, option, value: ASAN_OPTIONS and its kin in the environment."""
+    unwritable: tuple[str, ...] = ()
+    """Values of log_path that cannot be written."""
+    start: str | None = None
+    """What a Python said that did not start with the runtime preloaded; empty where it did start,
+    None where there is no runtime."""
+    valgrind: str | None = None
+    """Its version line."""
+    scudo: str | None = None
+    """The path of LLVM's allocator with GWP-ASan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
     """Settings and tools as they are; None where they cannot be read here. Sizes in bytes."""
 
@@ -39,6 +76,7 @@ class MachineFacts:
     sanitizer_runtimes: tuple[str, ...]
     mmap_rnd_bits: int | None
     cpu_features: tuple[str, ...]
+    sanitizers: SanitizerFacts | None = None
 
 
 class Verdict(StrEnum):

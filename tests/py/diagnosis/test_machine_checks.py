@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from vllm_forensics.diagnosis.machine import PATTERN_BYTES, expand_pattern, judge
-from vllm_forensics.model.machine import Check, MachineFacts, Verdict
+from vllm_forensics.model.machine import (
+    Check,
+    CompilerFacts,
+    MachineFacts,
+    SanitizerFacts,
+    Verdict,
+)
 
 HEALTHY = MachineFacts(
     core_pattern="/srv/cores/core.%e.%p",
@@ -264,3 +270,102 @@ def test_tools_are_judged(
 
     assert found.verdict is verdict
     assert words in found.found
+
+
+WELL = SanitizerFacts(
+    compilers=(
+        CompilerFacts(name="g++", major=12, runtimes=("/usr/lib/libasan.so.8",)),
+        CompilerFacts(name="clang++", major=14),
+    ),
+    start="",
+    overcommit=0,
+    valgrind="valgrind-3.19.0",
+    scudo="/usr/lib/libclang_rt.scudo_standalone-x86_64.so",
+)
+
+
+def test_a_machine_that_is_fit_for_sanitizers_has_nothing_to_say() -> None:
+    checks = judge(replace(HEALTHY, sanitizers=WELL))
+
+    assert {found.verdict for found in checks} == {Verdict.GOOD}
+    assert {"g++ runtimes", "clang++ runtimes", "sanitizer start", "valgrind"} <= {
+        found.name for found in checks
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "verdict", "words"),
+    [
+        (
+            "g++ runtimes",
+            {"compilers": (CompilerFacts(name="g++", major=12, missing=("tsan",), remedy="apt"),)},
+            Verdict.WARNING,
+            "tsan cannot be preloaded",
+        ),
+        (
+            "sanitizer start",
+            {"start": "==9==Shadow memory range interleaves with an existing memory mapping."},
+            Verdict.BAD,
+            "its shadow was taken",
+        ),
+        ("sanitizer start", {"start": "odd words\nmore"}, Verdict.BAD, "odd words"),
+        ("LD_PRELOAD", {"preloaded": ("/x/libjemalloc.so.2",)}, Verdict.WARNING, "jemalloc"),
+        ("LD_PRELOAD", {"preloaded": ("/x/libz.so",)}, Verdict.WARNING, "must come before"),
+        ("address limit", {"address_space_limit": 8 << 30}, Verdict.BAD, "limited to 8"),
+        ("address limit", {"overcommit": 2}, Verdict.BAD, "overcommit_memory is 2"),
+        (
+            "ASAN_OPTIONS",
+            {"options": (("ASAN_OPTIONS", "verify_asan_link_order", "0"),)},
+            Verdict.BAD,
+            "hides that the runtime came too late",
+        ),
+        (
+            "ASAN_OPTIONS",
+            {"options": (("ASAN_OPTIONS", "detect_leaks", "1"),)},
+            Verdict.WARNING,
+            "with ptrace",
+        ),
+        (
+            "TSAN_OPTIONS",
+            {"options": (("TSAN_OPTIONS", "exitcode", "1"),)},
+            Verdict.WARNING,
+            "Python exception",
+        ),
+        (
+            "ASAN_OPTIONS",
+            {"options": (("ASAN_OPTIONS", "log_path", "/no/x"),), "unwritable": ("/no/x",)},
+            Verdict.BAD,
+            "cannot be written",
+        ),
+        ("sampling", {"scudo": None}, Verdict.GOOD, "libclang-rt"),
+    ],
+)
+def test_each_trap_of_sanitizers_is_judged(
+    name: str, changes: dict[str, object], verdict: Verdict, words: str
+) -> None:
+    found = check(name, sanitizers=replace(WELL, **changes))  # type: ignore[arg-type]
+
+    assert (found.verdict, words in found.found) == (verdict, True)
+    assert bool(found.remedy) is (verdict is not Verdict.GOOD)
+
+
+@pytest.mark.parametrize(("major", "warned"), [(13, True), (14, False)])
+def test_wide_addresses_trouble_old_compilers_only(major: int, *, warned: bool) -> None:
+    compilers = (CompilerFacts(name="g++", major=major),)
+    facts = replace(HEALTHY, mmap_rnd_bits=32, sanitizers=replace(WELL, compilers=compilers))
+
+    names = [found.name for found in judge(facts)]
+
+    assert ("address space" in names) is warned
+
+
+def test_a_runtime_in_a_folder_with_a_space_cannot_be_preloaded_by_hand() -> None:
+    compilers = (CompilerFacts(name="g++", major=13, runtimes=("/opt/my gcc/libasan.so.8",)),)
+
+    found = [
+        one
+        for one in judge(replace(HEALTHY, sanitizers=replace(WELL, compilers=compilers)))
+        if one.name == "g++ runtimes"
+    ]
+
+    assert "LD_PRELOAD cannot hold" in found[-1].found
