@@ -11,7 +11,9 @@ from typing import Final
 from vllm_forensics.evidence.sanitizer.builder import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import Role
 
-HEADER: Final = re.compile(r"(?:^|Abort message: ')\s*Scudo ERROR: (?P<message>[A-Za-z].*)")
+HEADER: Final = re.compile(
+    r"(?:^|Abort message: '|[\]>|):] )\s*Scudo ERROR: (?P<message>[A-Za-z].*)"
+)
 _KINDS: Final = (
     (r"CHECK failed", "check-failed"),
     (r"requested allocation size", "allocation-size-too-big"),

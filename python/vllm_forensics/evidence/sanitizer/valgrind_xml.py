@@ -19,7 +19,15 @@ from vllm_forensics.model.sanitizer import PrintedFrame, PrintedReport, Role
 NEEDLE: Final = b"<valgrindoutput"
 _FAR: Final = 400
 """After so many other lines a document is taken to have been cut off."""
-_TAG_STARTS: Final = tuple(bytes((letter,)) for letter in b"/?!abcdefghijklmnopqrstuvwxyz")
+_TAG: Final = re.compile(
+    rb"<(?:\?xml|/?(?:valgrindoutput|protocol(?:version|tool)|preamble|line|p?pid|tool|usercomment"
+    rb"|logfilequalifier|var|value|args|v?argv|exe|arg|status|state|time|error|unique|h?threadid"
+    rb"|tid|threadname|kind|x?(?:aux)?what|text|leaked(?:bytes|blocks)|stack|frame|ip|obj|fn|dir"
+    rb"|file|suppression|s?name|skind|skaux|sframe|rawtext|fatal_signal|signo|signame|sicode|event"
+    rb"|siaddr|announcethread|isrootthread|errorcounts|pair|count|suppcounts|first_observed_at"
+    rb"|address|allocation_context|other_segment_(?:start|end)|clientmsg)/?>)"
+)
+"""Valgrind's own elements: neither a prefix nor another program's line is XML."""
 _MAX_TEXT: Final = 8_192
 _STACKS_OF_OTHERS: Final = {"first_observed_at", "other_segment_start", "other_segment_end"}
 """drd's; no access of the error's own."""
@@ -325,19 +333,18 @@ class EmbeddedXml:
 
     def take(self, raw: bytes, number: int) -> bool:
         """Take a physical line where it is XML of a document."""
-        at = raw.find(b"<")
         if self._reader is None:
-            at = raw.find(NEEDLE)
-            if at < 0:
+            if NEEDLE not in raw:
                 return False
             self._reader = XmlReader()
         elif number - self._last > _FAR:
             self.close()
             return False
-        if at < 0 or raw[at + 1 : at + 2] not in _TAG_STARTS:
+        tag = _TAG.search(raw)
+        if tag is None:
             return False
         self._last = number
-        self._reader.feed(raw[at:].rstrip(b"\r") + b"\n", number)
+        self._reader.feed(raw[tag.start() :].rstrip(b"\r") + b"\n", number)
         if self._reader.finished:
             self.close()
         return True
