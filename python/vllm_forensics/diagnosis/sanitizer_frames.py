@@ -18,16 +18,21 @@ _RUNTIME_NAMES: Final = re.compile(
     # Interceptors under their plain names, as clang links them into the program
     r"(?:malloc|free|calloc|realloc|reallocarray|posix_memalign|aligned_alloc|memalign|valloc"
     r"|pvalloc|cfree|mem(?:cpy|move|set|cmp|chr|mem|rchr)|w?str[a-z]{2,8}|[fs]?n?v?s?n?printf"
-    r"|f?read|f?write|recv\w*|send\w*|bcmp|puts|raise|abort|exit|_exit|usleep|sleep|nanosleep"
+    r"|f?read|f?write|recv(?:from|m?msg)?|send(?:to|m?msg|file)?|bcmp|puts|raise|abort|exit|_exit|usleep|sleep|nanosleep"
     r"|malloc_usable_size|pthread_\w+|sem_\w+|kill|tgkill|getenv|atoi|atol|qsort|bsearch"
     # the C library and the loader
     r"|start_thread|clone3?|__clone3?|__GI_\w+|__pthread_\w+|__assert\w*|call_init|_dl_\w+"
-    r"|dl_open_worker\w*|__run_exit_handlers|__libc_\w+|_nl_\w+|_IO_\w+|asan_thread_start|wrap_\w+"
+    r"|dl_open_worker\w*|__run_exit_handlers|__libc_\w+|_nl_\w+|_IO_\w+|asan_thread_start|__gthread_\w+"
     # libFuzzer and other drivers, libffi, pybind11, gtest
     r"|fuzzer::.*|LLVMFuzzerRunDriver|ffi_call\w*|pybind11::.*|testing::.*|__afl_\w+"
+    r"|RUN_ALL_TESTS|ExecuteFilesOnyByOne|Catch::(?:RunContext|Session|Test[A-Z]\w*)(?:::|<).*"
+    # CPython, V8, Swift and GLib, whose files a symbolizer often names without their folders
+    r"|object_vacall|cfunction_\w+|wrapperdescr_\w+|slot_tp_\w+|method_vectorcall\w*|pymain_\w+"
+    r"|function_code_fastcall|run_eval_code_obj|Builtins_\w+|swift_[a-z]+[A-Z]?\w*"
+    r"|g_main_\w+|g_(?:malloc|free|realloc|slice)\w*|g_closure_invoke|g_signal_emit\w*"
     # Windows, macOS
-    r"|BaseThreadInitThunk|RtlUserThreadStart|invoke_main|__scrt_\w+|mainCRTStartup|start|thread_start"
-    r"|_pthread_start|_sigtramp"
+    r"|BaseThreadInitThunk|RtlUserThreadStart|invoke_main|__scrt_\w+|mainCRTStartup|thread_start"
+    r"|_pthread_start|_sigtramp|__CF[A-Z_]+__|__CFRunLoop\w*|CFRunLoop\w*"
     # Valgrind, Go, Android's allocator
     r"|\(below main\)|runtime\.\w.*|testing\.tRunner|scudo\w*|scudo::.*"
     # the kernel's own reporting and allocators
@@ -36,21 +41,29 @@ _RUNTIME_NAMES: Final = re.compile(
     r"|_{0,2}do_kmalloc\w*|k[mzc]alloc\w*|__kmalloc\w*|kfree\w*|kmem_cache_\w+|slab_\w+"
     r"|___slab_\w+|__slab_\w+|stack_trace_save"
     # Rust
-    r"|(?:core|alloc|std|rust_begin_unwind)::.*|__rust_\w+|rust_\w+"
+    r"|std::.*|core::(?:alloc|any|array|cell|cmp|convert|fmt|hash|intrinsics|iter|mem|num|ops|option"
+    r"|panicking|ptr|result|slice|str|sync)::.*|alloc::(?:alloc|boxed|collections|fmt|raw_vec|rc|slice"
+    r"|str|string|sync|vec)::.*|rust_begin_unwind|__rust_\w+|rust_(?:panic|eh|fuzzer|oom)\w*"
     r"|_GLOBAL__sub_I_.*|__static_initialization_and_destruction_0|__cxx_global_var_init.*"
     r"|_sub_I_\w+|asan\.module_ctor|tsan\.module_ctor|decltype ?\(.*)"
 )
+_BARE_NAMES: Final = re.compile(r"start|wrap_\w+")
+"""A runtime's where no file says otherwise."""
 _RUNTIME_FILES: Final = re.compile(
     r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*"
     r"|.*/include/c\+\+/.*|.*/(?:bits|ext)/[\w.]+\.(?:h|tcc)|/rustc/.*|.*/rustlib/.*"
+    r"|.*/(?:aflpp_driver|libfuzzer-sys[^/]*)/.*|(?:.*/)?g(?:test|mock)[\w.-]*\.(?:h|cc)"
     # CPython's own sources
-    r"|(?:.*/)?(?:Objects|Python|Modules|Include|Parser)/(?:[\w/]+/)?\w+\.[ch]"
+    r"|(?:.*/)?(?:Modules|Include)/(?:[\w/]+/)?\w+\.[ch]"
+    r"|(?:.*/)?(?:Objects|Python|Parser)/(?:(?:clinic|stringlib|mimalloc|tokenizer)/)?\w+\.[ch]"
     r"|(?:.*/)?Programs/(?:python|_\w+)\.c"
     r"|.*/vctools/crt/.*|.*\\vctools\\crt\\.*|minkernel.*"
 )
 _NO_MODULE: Final = re.compile(r"\[(?:stack|heap|vdso|vsyscall|anon.*)\]|<unknown.*>")
 _RUNTIME_MODULES: Final = re.compile(
-    r"(?:.*/)?vgpreload_[\w-]+\.so|(?:.*/)?(?:libffi|libc\+\+|libdispatch|libsystem_\w+|dyld|libobjc)[.\w+-]*"
+    r"(?:.*/)?vgpreload_[\w-]+\.so|(?:.*/)?(?:libffi|libc\+\+|libdispatch|libsystem_\w+|dyld|libobjc"
+    r"|libswift[A-Z]\w*|libg(?:lib|object|io)-2|CoreFoundation|AppKit|UIKit(?:Core)?)[.\w+-]*"
+    r"|/apex/com\.android\.(?:art|runtime)/.*|/System/Library/.*|(?i:[a-z]:[\\/]windows[\\/].*)"
     r"|(?:.*[\\/])?(?:KERNEL32|KERNELBASE|ntdll|ucrtbase\w*|VCRUNTIME\w*|MSVCP\w*"
     r"|clang_rt\.\w+-\w+)\.(?i:dll)"
 )
@@ -72,35 +85,42 @@ _LIBRARY_CODE: Final = re.compile(
 
 def own_by_default(frame: PrintedFrame) -> bool:
     """Not a runtime's, by name, file or module. A frame that nobody can place is not own."""
-    return _own_by_default(frame)
+    return _is_own(frame.function, frame.file, frame.module)
 
 
 @lru_cache(maxsize=8192)
-def _own_by_default(frame: PrintedFrame) -> bool:
-    if frame.module is not None and _NO_MODULE.fullmatch(frame.module):
+def _is_own(function: str | None, file: str | None, module: str | None) -> bool:
+    if _is_of_a_runtime(file, module):
         return False
-    if frame.module is not None and _RUNTIME_MODULES.fullmatch(frame.module):
+    name = plain_name(function) if function is not None else None
+    if name is not None and (
+        _RUNTIME_NAMES.fullmatch(name) or (file is None and _BARE_NAMES.fullmatch(name))
+    ):
         return False
-    if frame.file is not None and _RUNTIME_FILES.fullmatch(frame.file):
-        return False
-    name = plain_name(frame.function) if frame.function is not None else None
-    if name is not None and _RUNTIME_NAMES.fullmatch(name):
-        return False
-    if frame.module is None and frame.function is None and frame.file is None:
+    if module is None and function is None and file is None:
         return False
     stand_in = Frame(
-        index=frame.index,
+        index=0,
         pc=0,
         function=name,
         tier=Tier.NOTES,
-        module=(frame.module or frame.file or "?").replace("\\", "/"),
+        module=(module or file or "?").replace("\\", "/"),
     )
     return is_own_frame(stand_in)
 
 
 @lru_cache(maxsize=8192)
+def _is_of_a_runtime(file: str | None, module: str | None) -> bool:
+    if module is not None and (_NO_MODULE.fullmatch(module) or _RUNTIME_MODULES.fullmatch(module)):
+        return True
+    return file is not None and _RUNTIME_FILES.fullmatch(file) is not None
+
+
+@lru_cache(maxsize=8192)
 def plain_name(function: str) -> str:
     """Without return type, arguments, compiler suffixes: `void v::f<int>(int)` → `v::f<int>`."""
+    if function.isidentifier():
+        return function
     name = (
         _NOISE.sub("", function).replace("std::__1::", "std::").replace("std::__cxx11::", "std::")
     )
