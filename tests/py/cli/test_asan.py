@@ -156,3 +156,27 @@ def test_output_quiet_and_usage(tmp_path: Path) -> None:
     assert "✖" in target.read_text(encoding="utf-8")
     assert len(run("-q", str(UAF)).output.splitlines()) < 14
     assert run().exception is not None
+
+
+@pytest.mark.parametrize(
+    ("output_format", "head"),
+    [
+        ("markdown", "## 1 bug in"),
+        ("sarif", '{\n  "$schema"'),
+        ("github", "::error file="),
+        ("gitlab", "[\n  {"),
+        ("junit", "<?xml"),
+    ],
+)
+def test_forges_and_ci_servers_have_their_formats(
+    output_format: str, head: str, tmp_path: Path
+) -> None:
+    target = tmp_path / "answer"
+
+    status = run("--format", output_format, "--output", str(target), str(UAF)).exit_code
+    clean = run("--format", output_format, str(RAW / "negative_app_log.txt"))
+
+    assert status == 1
+    assert target.read_text(encoding="utf-8").startswith(head)
+    assert clean.exit_code == 0
+    assert clean.output

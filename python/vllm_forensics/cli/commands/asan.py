@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from vllm_forensics import __version__
+from vllm_forensics.capture.logs import repository_root
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
@@ -40,6 +43,7 @@ class AsanCommandOptions:
     no_color: bool
 
 
+FORMATS: Final = ("markdown", "sarif", "github", "gitlab", "junit")
 _EXAMPLES: Final = """\b
 Examples:
   forensics asan asan.log
@@ -47,6 +51,7 @@ Examples:
   forensics asan --format json build.log > known.json
   forensics asan --baseline known.json build.log      # only what is new
   forensics asan --why old.log new.log:2              # one bug, or two?
+  forensics asan --format sarif --output asan.sarif asan.log
 """
 
 
@@ -55,7 +60,7 @@ Examples:
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json", *FORMATS]),
     default="text",
     help="How to print.",
 )
@@ -141,6 +146,8 @@ def _why(logs: tuple[str, ...], chosen: AsanCommandOptions) -> NoReturn:
 
 
 def _render(answer: SanitizerAnswer, chosen: AsanCommandOptions) -> str:
+    if chosen.output_format in FORMATS:
+        return _for_a_forge(answer, chosen.output_format)
     if chosen.output_format == "json":
         from vllm_forensics.render.sanitizer_wire import render_sanitizer_json
 
@@ -149,6 +156,15 @@ def _render(answer: SanitizerAnswer, chosen: AsanCommandOptions) -> str:
 
     extent = Extent(everything=chosen.everything, verbose=chosen.verbose)
     return render_sanitizer(answer, _style(chosen), extent)
+
+
+def _for_a_forge(answer: SanitizerAnswer, output_format: str) -> str:
+    """The lists that code forges and CI servers read; paths are relative to the repository."""
+    renderer = import_module(f"vllm_forensics.render.{output_format}")
+    arguments = (__version__,) if output_format == "sarif" else ()
+    render = getattr(renderer, f"render_{output_format}")
+    text: str = render(answer, repository_root(), *arguments)
+    return text
 
 
 def _style(chosen: AsanCommandOptions) -> TerminalStyle:
