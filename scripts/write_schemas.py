@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from vllm_forensics.render import doctor, hang, run, sanitizer_wire, symbols, why, wire
+from vllm_forensics.render import build_wire, doctor, hang, run, sanitizer_wire, symbols, why, wire
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -15,6 +15,7 @@ def schemas() -> dict[str, str]:
     """Each schema's file name and text."""
     found = {
         "forensics.asan.1.json": sanitizer_wire.schema(),
+        "forensics.build.1.json": build_wire.schema(),
         "forensics.core.1.json": wire.schema(),
         "forensics.doctor.1.json": doctor.schema(),
         "forensics.hang.1.json": hang.schema(),

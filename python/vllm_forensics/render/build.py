@@ -20,6 +20,11 @@ _NAMES: Final = {
     Sanitizer.UNDEFINED: "UndefinedBehaviorSanitizer",
     Sanitizer.THREAD: "ThreadSanitizer",
 }
+_FLAGS: Final = {
+    Sanitizer.ADDRESS: "--asan",
+    Sanitizer.UNDEFINED: "--ubsan",
+    Sanitizer.THREAD: "--tsan",
+}
 _MAX_UNITS: Final = 3
 
 
@@ -34,16 +39,15 @@ def next_steps(manifest: BuildManifest) -> tuple[str, ...]:
     """Commands that run what was built; for the first module or program."""
     if not manifest.proved:
         return ()
-    run = "forensics run --asan" if manifest.sanitizers else "forensics run"
+    flags = "".join(f" {_FLAGS[one]}" for one in manifest.sanitizers)
+    run = f"forensics run{flags}"
     if manifest.python is None:
         programs = [file.path for file in manifest.files if file.kind is FileKind.PROGRAM]
         return tuple(f"{run} -- {shlex.quote(program)}" for program in programs[:1])
     code = shlex.quote(f"import {manifest.modules[0]}" if manifest.modules else "…")
     program = shlex.quote(manifest.python.launcher or manifest.python.executable)
-    steps = [f"{run} -- {program} -c {code}"]
-    if manifest.sanitizers:
-        steps.append(f"{run} --build {shlex.quote(manifest.folder)} -- python -c {code}")
-    return tuple(steps)
+    by_name = f"{run} --build {shlex.quote(manifest.folder)} -- python -c {code}"
+    return (*((by_name,) if manifest.sanitizers else ()), f"{run} -- {program} -c {code}")
 
 
 def _lines(manifest: BuildManifest) -> Iterator[str]:

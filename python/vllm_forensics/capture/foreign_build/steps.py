@@ -110,6 +110,8 @@ class Steps:
         )
         said = [path.read_text("utf-8", "replace").strip() for path in paths]
         words = "\n".join(one for one in said if one)
+        for copy, original in self._workspace.renamed:
+            words = words.replace(f"{copy}/", f"{original}/")
         return f"\n{_shortened(words)}" if words else ""
 
     def _tell(self, chunk: bytes) -> None:

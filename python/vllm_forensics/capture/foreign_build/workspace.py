@@ -59,6 +59,8 @@ class Workspace:
     wrappers: Wrappers
     source: Path
     """The copy of the project."""
+    renamed: tuple[tuple[str, str], ...]
+    """Folders of the copy, and the ones of the user's that they stand for."""
     build: Path
     """What the compiler makes; kept from build to build."""
     venv: Path
@@ -121,13 +123,14 @@ def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
         copy = folder / "source"
         copy_tree(root, copy)
         build = folder / "build"
+        # meson names the sources as seen from its build folder.
+        renamed = {str(copy): str(root), os.path.relpath(copy, build): str(root)}
         shutil.rmtree(folder / "trace", ignore_errors=True)
         wrappers = write_wrappers(
             folder / "trace",
             request.compiler,
             request.flavour,
-            # meson names the sources as seen from its build folder.
-            renamed={str(copy): str(root), os.path.relpath(copy, build): str(root)},
+            renamed=renamed,
         )
         inject = folder / "trace" / "inject.cmake"
         inject.write_text(_inject(request), encoding="utf-8")
@@ -142,6 +145,7 @@ def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
         tree=tree,
         wrappers=wrappers,
         source=copy / tree.path.relative_to(root),
+        renamed=tuple(renamed.items()),
         build=build,
         venv=folder / "venv",
         build_venv=folder / "build-env",
