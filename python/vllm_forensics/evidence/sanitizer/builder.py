@@ -360,6 +360,11 @@ class ReportBuilder:
         stack.frames.append(frame)
         return True
 
+    @property
+    def thread_before(self) -> str | None:
+        """The thread of the stack before the one that was opened last."""
+        return self._stacks[-2].thread if len(self._stacks) > 1 else None
+
     def introduce(self, words: str) -> None:
         """Say what the stack that was opened last is in the words that other runtimes use."""
         if self._stack is not None:

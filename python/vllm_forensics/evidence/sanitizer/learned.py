@@ -59,8 +59,11 @@ class LearnedPrefix:
             return False
         pairs = zip(self._numbers, numbers, strict=True)
         grown = [new - old for old, new in pairs if new != old]
+        passed = line - self._line
+        if len(grown) == 1 and self.counted > 1 and grown[0] > passed:
+            return True  # somebody left lines out
         # Nothing but grep's sign differs where no number does.
-        return grown == [line - self._line] or (not grown and self._identity.endswith(":"))
+        return grown == [passed] or (not grown and self._identity.endswith(":"))
 
 
 def learn(before: str, line: int) -> LearnedPrefix | None:

@@ -16,6 +16,8 @@ _CTEST_MARK: Final = re.compile(r"<b>[^<>]{1,80}</b> ")
 """CTest puts the kind of a defect in bold before the line that names it."""
 _LINKED_STEP: Final = re.compile(r"\[(\w{1,8})\]\(https?://[^\s()]{1,200}#step:\d+:\d+\)")
 """A CI's page, copied, has some of the digits as links to its own lines."""
+_REPEATED: Final = re.compile(r"message repeated \d{1,9} times: \[ ?(.*)\]$")
+"""How rsyslog writes a line that came more than once."""
 _OCTETS: Final = re.compile(r"(?:=[0-9A-F]{2})+")
 _FRAME_START: Final = re.compile(r"#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()")
 _ACCESS: Final = re.compile(r" (?:READ|WRITE) of size \d+ at 0x")
@@ -37,6 +39,8 @@ def plain_text(text: str) -> str:
     if "&" in text and ";" in text:
         once = _ENTITY.sub(_character, text)
         text = _ENTITY.sub(_character, once).replace("\xa0", " ") if once != text else text
+    if "message repeated " in text:
+        text = _REPEATED.sub(r"\1", text)
     if "](http" in text:
         text = _LINKED_STEP.sub(r"\1", text)
     if "=3D" in text or "=C2=A0" in text:  # quoted-printable

@@ -49,6 +49,8 @@ def _acquired(report: ReportBuilder, match: re.Match[str]) -> None:
     thread = match["thread"]
     if thread is not None:
         report.set_stack_thread(_thread(thread))
+    elif "by the same thread" in match[0]:
+        report.set_stack_thread(report.thread_before)
 
 
 def _block(report: ReportBuilder, match: re.Match[str]) -> None:

@@ -412,3 +412,40 @@ def test_a_variable_that_hwasan_names() -> None:
     assert report.region is not None
     assert (report.region.kind, report.region.name, report.region.size) == ("global", "table", 32)
     assert report.region.offset == 0
+
+
+def test_a_pager_of_which_some_lines_were_left_out() -> None:
+    numbered = FORMS["numbered by a pager"](USE_AFTER_FREE).splitlines(keepends=True)
+    without = [line for line in numbered if "Pool::drop" not in line and "libc.so" not in line]
+
+    report = only("".join(without))
+
+    assert [len(event.frames) for event in report.chain] == [2, 1, 2]
+
+
+def test_a_line_that_syslog_says_came_more_than_once() -> None:
+    prefix = "May  1 10:11:12 host q[7]: "
+    report = only(
+        f"{prefix}==7==ERROR: AddressSanitizer: SEGV on unknown address 0x10 (pc 0x45 bp 0x7 sp 0x7 T0)\n"
+        f"{prefix}message repeated 2 times: [ ==7==The signal is caused by a READ memory access.]\n"
+        f"{prefix}    #0 0x45 in g /src/a.h:165:9\n"
+    )
+
+    assert report.access is not None
+    assert report.access.type == "READ"
+
+
+def test_the_mutex_that_the_same_thread_held() -> None:
+    report = only(
+        "WARNING: ThreadSanitizer: lock-order-inversion (potential deadlock) (pid=1)\n"
+        "  Cycle in lock order graph: M0 (0x7b18) => M1 (0x7b20) => M0\n\n"
+        "  Mutex M1 acquired here while holding mutex M0 in thread T1:\n"
+        "    #0 f a.cc:3 (a+0x2)\n\n"
+        "  Mutex M0 previously acquired by the same thread here:\n"
+        "    #0 f a.cc:2 (a+0x2)\n\n"
+        "SUMMARY: ThreadSanitizer: lock-order-inversion (potential deadlock) a.cc:3 in f\n"
+    )
+
+    held = report.first(Role.LOCK_ACQUIRE)
+    assert held is not None
+    assert held.thread == "T1"
