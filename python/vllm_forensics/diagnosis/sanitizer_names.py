@@ -39,6 +39,9 @@ _OPERATOR: Final = re.compile(
 )
 _QUALIFIERS: Final = re.compile(r"(?: (?:const|volatile|noexcept)| ?&{1,2})+(?=::|$)")
 _SPACES: Final = re.compile(r"\s+")
+_PLAIN: Final = re.compile(r"([A-Za-z]\w*+(?:::[A-Za-z]\w*+)*+)(?:\([\w:*, ]*\))?", re.ASCII)
+"""A name with nothing to leave out but its arguments; of such are most."""
+_NOT_PLAIN: Final = re.compile(r"operator|::h[0-9a-f]{16}|std::|_GLOBAL__N_1")
 
 
 @lru_cache(maxsize=1 << 14)
@@ -46,6 +49,9 @@ def stable_name(function: str) -> str:
     """The plain qualified name: `int a::f<int>(long)::{lambda()#2}::operator()() const` is
     `a::f::{lambda}::operator()`.
     """  # noqa: D205 - one sentence, with its example
+    simple = _PLAIN.fullmatch(function) if len(function) <= _LONGEST else None
+    if simple is not None and _NOT_PLAIN.search(function) is None:
+        return simple[1]
     if function.startswith(("-[", "+[")):  # Objective-C
         return function
     name = function[:_LONGEST]
