@@ -101,6 +101,8 @@ class CoreImage:
         notes = self._read_notes()
         self._process, self._signal, self._threads = notes.process, notes.signal, notes.threads
         self._regions = Regions(self._segments, notes.files)
+        self._decoded: dict[Address, Answer[tuple[Instruction, ...]]] = {}
+        self._signal_frames: dict[int, tuple[SignalFrame, ...]] = {}
         self._undumped: list[tuple[MappedFile, int]] = []
         self._modules = tuple(self._find_modules(notes.files))
         self._regions.add_undumped(self._undumped)
@@ -176,7 +178,10 @@ class CoreImage:
 
     def signal_frames(self, thread: Thread) -> tuple[SignalFrame, ...]:
         """See `Image.signal_frames`."""
-        return find_signal_frames(self, thread)
+        found = self._signal_frames.get(thread.tid)
+        if found is None:
+            found = self._signal_frames[thread.tid] = find_signal_frames(self, thread)
+        return found
 
     def stack_words(self, thread: Thread) -> Answer[StackWords]:
         """See `Image.stack_words`; at most a megabyte."""
@@ -263,7 +268,13 @@ class CoreImage:
         return Gap(what=f"{name} in frame {frame.index} is not known: gdb reads variables")
 
     def instructions(self, pc: Address) -> Answer[tuple[Instruction, ...]]:
-        """See `Image.instructions`."""
+        """See `Image.instructions`; every rule asks for the same few."""
+        answer = self._decoded.get(pc)
+        if answer is None:
+            answer = self._decoded[pc] = self._decode(pc)
+        return answer
+
+    def _decode(self, pc: Address) -> Answer[tuple[Instruction, ...]]:
         symbol = self.symbol_at(pc)
         start = symbol.value.address if isinstance(symbol, Known) else pc
         return decode_function(self, self._architecture, start, pc)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar, cast
 
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.elf import (
@@ -27,6 +28,11 @@ from vllm_forensics.evidence.elf import (
 )
 from vllm_forensics.model.process import Symbol
 
+T = TypeVar("T")
+
+_PF_X: Final = 1
+_MAX_CODE: Final = 64 << 20
+_MAX_ANSWERS: Final = 4096
 _SYM = struct.Struct("<IBBHQQ")
 _DYN = struct.Struct("<qQ")
 _DT_SONAME: Final = 14
@@ -44,6 +50,21 @@ class _SymbolTable:
     dynamic: bool
     rows: Bytes
     names: Bytes
+
+
+class _Answers:
+    """What a file was asked, and what it answered; forgets all when it is full."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, object] = {}
+
+    def get(self, question: object, ask: Callable[[], T]) -> T:
+        """The answer as it was before, or as `ask` finds it."""
+        if question not in self._known:
+            if len(self._known) >= _MAX_ANSWERS:
+                self._known.clear()
+            self._known[question] = ask()
+        return cast("T", self._known[question])
 
 
 @dataclass(frozen=True)
@@ -116,6 +137,9 @@ class ModuleFile:
 
     def symbol_named(self, name: str) -> Symbol | None:
         """A defined symbol of that exact name (symbol versions are not part of the name)."""
+        return self._answers.get(("symbol", name), lambda: self._symbol_named(name))
+
+    def _symbol_named(self, name: str) -> Symbol | None:
         wanted = name.encode() + b"\0"
         for table in self._symbol_tables:
             offsets = _offsets_of(bytes(table.names), wanted)
@@ -130,6 +154,9 @@ class ModuleFile:
         Where several names stand for one function, the exported and plainest one is given: `raise`
         rather than `__GI_raise`.
         """
+        return self._answers.get(("function", address), lambda: self._function_at(address))
+
+    def _function_at(self, address: int) -> Symbol | None:
         for table in self._symbol_tables:
             found = [
                 row
@@ -143,6 +170,25 @@ class ModuleFile:
                 return Symbol(name=name, address=start, size=row[5])
         start_only = self._function_start(address)
         return None if start_only is None else Symbol(name="", address=start_only, size=0)
+
+    def find_code(self, wanted: bytes) -> tuple[int, ...]:
+        """Every address where executable memory holds these bytes."""
+        return self._answers.get(("code", wanted), lambda: tuple(self._find_code(wanted)))
+
+    def _find_code(self, wanted: bytes) -> Iterator[int]:
+        for segment in self.segments:
+            if segment.type == PT_LOAD and segment.flags & _PF_X:
+                size = min(segment.file_size, _MAX_CODE)
+                code = bytes(self.data[segment.offset : segment.offset + size])
+                at = code.find(wanted)
+                while at >= 0:
+                    yield segment.address + at
+                    at = code.find(wanted, at + 1)
+
+    @cached_property
+    def _answers(self) -> _Answers:
+        """A file is asked the same for each of a thousand cores."""
+        return _Answers()
 
     @cached_property
     def imports_by_slot(self) -> dict[int, str]:

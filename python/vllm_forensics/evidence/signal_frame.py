@@ -215,18 +215,6 @@ def _restorers(memory: Memory) -> Iterator[Address]:
             continue
         file = memory.module_file(module)
         if isinstance(file, Known):
-            for address in _find_code(file.value, _RESTORER):
+            for address in file.value.find_code(_RESTORER):
                 # A damaged program header can put the bias anywhere.
                 yield (module.bias + address) & _ADDRESSES
-
-
-def _find_code(file: ModuleFile, wanted: bytes) -> Iterator[int]:
-    for segment in file.segments:
-        if segment.type == 1 and segment.flags & 1:
-            code = bytes(
-                file.data[segment.offset : segment.offset + min(segment.file_size, 64 << 20)]
-            )
-            at = code.find(wanted)
-            while at >= 0:
-                yield segment.address + at
-                at = code.find(wanted, at + 1)
