@@ -134,7 +134,7 @@ def _sentences(report: PrintedReport, is_own: IsOwn) -> list[str]:
 
 def _is_near(report: PrintedReport) -> bool:
     """Is the region only what lies nearest, and not yet named by the first sentence?"""
-    return report.access is None and report.kind != "bad-free"
+    return report.access is None and report.kind not in {"bad-free", "lock-order-inversion"}
 
 
 def _first(report: PrintedReport, is_own: IsOwn) -> str:
@@ -156,7 +156,8 @@ def _first(report: PrintedReport, is_own: IsOwn) -> str:
     words = report.message or report.kind
     if report.sanitizer in {"ThreadSanitizer", "libFuzzer"} or len(words) > 160:
         words = report.kind
-    return f"{report.sanitizer} stopped {where or 'the program'}{thread}: {words.rstrip(':')}."
+    inside = f", in {where}" if where else ""
+    return f"{report.sanitizer}{inside}{thread}: {words.rstrip(':. ')}."
 
 
 def _address(report: PrintedReport) -> str:

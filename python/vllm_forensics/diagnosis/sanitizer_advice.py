@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from vllm_forensics.diagnosis.sanitizer_frames import own_by_default
@@ -88,6 +89,7 @@ _BY_KIND: Final = {
     "fpe": ("test the divisor before the division",),
     "ill": ("forensics core CORE names the instruction, and the CPU feature that it needs",),
     "abrt": ("read the lines above the report: what aborted says why there",),
+    "invalid-parameter": ("check the argument against the function's manual page",),
     "check-failed": ("the runtime itself failed: try its newest version, then report it there",),
     "signed-integer-overflow": ("compute in a wider type, or with __builtin_add_overflow",),
     "unsigned-integer-overflow": (
@@ -117,25 +119,74 @@ _BY_KIND: Final = {
     "return": ("return a value on every path: -Wreturn-type names them",),
     "builtin": ("test for 0 before __builtin_clz and __builtin_ctz",),
 }
+_ALIASES: Final = {
+    # GWP-ASan, Scudo, the kernel
+    "use-after-free": "heap-use-after-free",
+    "slab-use-after-free": "heap-use-after-free",
+    "buffer-overflow": "heap-buffer-overflow",
+    "buffer-underflow": "heap-buffer-overflow",
+    "slab-out-of-bounds": "heap-buffer-overflow",
+    "stack-out-of-bounds": "stack-buffer-overflow",
+    "global-out-of-bounds": "global-buffer-overflow",
+    "invalid-free": "bad-free",
+    "misaligned-pointer": "bad-free",
+    "invalid-chunk-state": "double-free",
+    "uninit-value": "use-of-uninitialized-value",
+    "reallocarray-overflow": "calloc-overflow",
+    "pvalloc-overflow": "calloc-overflow",
+    # HWAddressSanitizer: freed or out of bounds, which the shadow's tags cannot tell
+    "tag-mismatch": "heap-buffer-overflow",
+    # the minimal runtime of UndefinedBehaviorSanitizer
+    "add-overflow": "signed-integer-overflow",
+    "sub-overflow": "signed-integer-overflow",
+    "mul-overflow": "signed-integer-overflow",
+    "negate-overflow": "signed-integer-overflow",
+    "divrem-overflow": "integer-divide-by-zero",
+    "shift-out-of-bounds": "shift-exponent",
+    "out-of-bounds": "bounds",
+    "type-mismatch": "null",
+    "missing-return": "return",
+    "builtin-unreachable": "unreachable",
+    "vla-bound-not-positive": "vla-bound",
+    "load-invalid-value": "enum",
+    "invalid-builtin": "builtin",
+    "nonnull-arg": "nonnull-attribute",
+    "nonnull-return": "returns-nonnull-attribute",
+    "nullability-arg": "nonnull-attribute",
+    "nullability-return": "returns-nonnull-attribute",
+    "function-type-mismatch": "function",
+    "dynamic-type-cache-miss": "vptr",
+    "local-bounds": "bounds",
+    # Valgrind
+    "unlock-of-a-foreign-mutex": "unlock-of-an-unlocked-mutex",
+    "unlock-of-an-invalid-mutex": "unlock-of-an-unlocked-mutex",
+    "exit-with-a-locked-mutex": "unlock-of-an-unlocked-mutex",
+}
+"""Other runtimes' names of the same faults."""
+_BAD_ADDRESSES: Final = {"segv", "invalid-read", "invalid-write", "invalid-jump", "null-ptr-deref"}
 _SHORT: Final = 4
 
 
 def next_steps(report: PrintedReport) -> tuple[str, ...]:
     """Actions and commands for this report."""
-    steps = list(_BY_KIND.get(report.kind, ()))
+    steps = list(_BY_KIND.get(_ALIASES.get(report.kind, report.kind), ()))
     if report.region is None:  # nothing of the block was printed
-        steps = [step.replace(" above", "") for step in steps]
+        steps = [re.sub(r"(allocation|variable) above", r"\1", step) for step in steps]
     if report.kind.endswith("-param-overlap"):
         steps.append(_OVERLAP)
     free, use = report.first(Role.FREE), report.first(Role.USE)
     if free is not None and use is not None and free.thread != use.thread and free.thread:
         steps.append("forensics build --tsan finds the race itself")
-    if report.kind == "segv":
+    if report.kind in _BAD_ADDRESSES:
         steps += _segv(report)
     if report.sanitizer == "MemorySanitizer" and report.first(Role.ORIGIN) is None:
         steps.insert(0, "build with -fsanitize-memory-track-origins=2 to learn where it comes from")
     if report.sanitizer == "UndefinedBehaviorSanitizer" and not report.chain:
-        steps.append("UBSAN_OPTIONS=print_stacktrace=1 shows who called")
+        steps.append(
+            "UBSAN_OPTIONS=print_stacktrace=1 shows who called"
+            if report.location
+            else "build without -fsanitize-minimal-runtime: the full runtime names the place"
+        )
     if not steps:
         steps.append("the first own frame above is the place to look; the raw text is in the JSON")
     return (*steps, *_to_see_more(report))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.model.sanitizer import PrintedReport, Relation, Severity
+from vllm_forensics.model.sanitizer import PrintedReport, Relation, Role, Severity
 
 _CWE: Final = {
     "heap-use-after-free": 416,
@@ -102,6 +102,9 @@ _ALWAYS_HIGH: Final = {
     "double-free": "the allocator's lists are damaged by a second free",
     "bad-free": "the allocator is handed an address that it never gave out",
     "invalid-free": "the allocator is handed an address that it never gave out",
+    "misaligned-pointer": "the allocator is handed an address that it never gave out",
+    "invalid-chunk-state": "the block was freed before, or its header was overwritten",
+    "corrupted-chunk-header": "memory before the block was overwritten",
     "stack-use-after-return": "the frame may by now be another call's",
     "vptr": "a call through this object's table may go anywhere",
     "function": "a call through a pointer of the wrong type may go anywhere",
@@ -154,11 +157,17 @@ def is_null_page(report: PrintedReport) -> bool:
 
 def is_jump(report: PrintedReport) -> bool:
     """Did the processor fetch code from the bad address: a jump, whatever access is printed?"""
+    if report.kind == "invalid-jump":
+        return True
+    use = report.first(Role.USE)
+    top = use.frames[0] if use is not None and use.frames else None
+    nowhere = top is not None and top.function is None and top.file is None and not top.offset
+    pc = report.pc or (top.pc if top is not None and nowhere else None)
     return (
         report.kind == "segv"
         and report.address is not None
-        and report.pc is not None
-        and int(report.address, 16) == int(report.pc, 16)
+        and pc is not None
+        and int(report.address, 16) == int(pc, 16)
     )
 
 
@@ -221,14 +230,14 @@ def _is_race(report: PrintedReport) -> bool:
 def _medium(report: PrintedReport) -> str:
     if _is_race(report):
         return "what happens depends on timing"
+    if report.sanitizer.endswith("UndefinedBehaviorSanitizer") or report.kind.startswith("type-"):
+        return "the compiler may assume that this never happens"
     if _MEMORY.fullmatch(report.kind):
         return "it reads memory that it does not own: wrong data, or a leak of it"
     if report.kind == "use-of-uninitialized-value":
         return "a decision rests on a value that nobody set"
     if report.kind in {"uninit-value", "kernel-infoleak"}:
         return "a value that nobody set is used, or leaves the kernel"
-    if report.sanitizer.endswith("UndefinedBehaviorSanitizer") or report.kind.startswith("type-"):
-        return "the compiler may assume that this never happens"
     return _MEDIUM.get(report.kind, f"{report.kind} ends or misleads the program")
 
 

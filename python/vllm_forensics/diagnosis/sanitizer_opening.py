@@ -215,6 +215,7 @@ _MUTEX: Final = {
 }
 _BY_KIND: Final[dict[str, Callable[[PrintedReport, str], str | None]]] = {
     "segv": segv,
+    "invalid-jump": segv,
     "bus": bus,
     "fpe": fpe,
     "ill": ill,

@@ -31,12 +31,13 @@ def segv(report: PrintedReport, where: str) -> str | None:
     """A bad address: a null pointer, a field of one, a wild pointer, or a jump."""
     thread = in_thread(report)
     if is_jump(report):
-        who = f"{where}{thread} calls or jumps" if report.chain else f"The program{thread} jumps"
+        is_known = bool(report.chain) and not where.startswith("0x")
+        who = f"{where}{thread} calls or jumps" if is_known else f"The program{thread} jumps"
         what = "a wild function pointer"
         if is_null_page(report):
             is_null = int(report.address or "0", 16) == 0
             what = "a null function pointer" if is_null else "a small number taken for a function"
-        return f"{who} to {report.address}, where no code is: {what}: segv."
+        return f"{who} to {report.address}, where no code is: {what}: {report.kind}."
     verb = verb_of(report)
     if any(_HIGH_VALUE in hint for hint in report.hints) or "address (pc" in (report.message or ""):
         return (

@@ -130,6 +130,15 @@ def test_a_call_of_null_and_a_wild_jump_are_told_apart() -> None:
     assert wild.severity is Severity.HIGH
 
 
+def test_other_runtimes_names_of_a_fault_have_its_next_steps() -> None:
+    minimal = explained("ubsan: add-overflow by 0x000000000001\n")
+    full = explained("/w/q.cc:7:3: runtime error: signed integer overflow: 1 + 2 cannot\n")
+
+    assert minimal.next_steps[0] == full.next_steps[0]
+    assert any("minimal-runtime" in step for step in minimal.next_steps)
+    assert any("print_stacktrace=1" in step for step in full.next_steps)
+
+
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
