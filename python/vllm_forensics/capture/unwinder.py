@@ -1,22 +1,12 @@
-"""Stacks by libdwfl, in children of their own: framed requests, limits, respawn, one retry.
-
-A hostile core can crash libdwfl or make it run for ever. Then the child is ended and the core that
-it was working on is tried once more, alone in a new child; after that it has no second tier. Other
-cores notice nothing.
-"""
+"""Stacks by libdwfl, in children of their own: see `worker_pool.py` for why and how."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib.util
 import os
-import queue
-import selectors
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +14,8 @@ from typing import Final, Self
 
 import msgspec
 
-from vllm_forensics.capture.process import Limits, plain_environment, started
+from vllm_forensics.capture.process import Limits
+from vllm_forensics.capture.worker_pool import WorkerPool
 from vllm_forensics.errors import ToolError
 from vllm_forensics.model.unwind import (
     MappedFile,
@@ -38,10 +29,7 @@ from vllm_forensics.model.unwind import (
 _WORKER: Final = Path(__file__).with_name("unwind_worker.py")
 _MODULE: Final = "vllm_forensics._unwind"
 _HEAP_BYTES: Final = 2 << 30
-_MAX_ANSWER: Final = 64 << 20
-_CHUNK: Final = 1 << 16
-_LAST_BREATH_S: Final = 2.0
-_REMEDY: Final = "the stacks come from gdb then; forensics core --depth full"
+_REMEDY: Final = "gdb may still read it: forensics core --gdb"
 
 
 class _WireWalk(msgspec.Struct):
@@ -88,11 +76,10 @@ class Unwinder:
                 "the unwinder was built without elfutils",
                 remedy="apt-get install libdw-dev, then install vllm-forensics again from source",
             )
-        self._path = path
-        self._timeout_s = timeout_s
-        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        self._open = contextlib.ExitStack()
-        self._lock = threading.Lock()
+        self._pool = WorkerPool(
+            [sys.executable, "-I", "-S", str(_WORKER), path],
+            limits=Limits(timeout_s=timeout_s, heap_bytes=_HEAP_BYTES),
+        )
 
     def __enter__(self) -> Self:
         """Nothing is started yet."""
@@ -109,7 +96,7 @@ class Unwinder:
 
     def close(self) -> None:
         """End all children."""
-        self._open.close()
+        self._pool.close()
 
     def walk(
         self, core: str, files: Sequence[MappedFile], starts: Sequence[WalkStart]
@@ -179,33 +166,13 @@ class Unwinder:
             }
         )
         try:
-            answer = self._once(request)
-        except _WorkerGoneError:
-            try:
-                answer = self._once(request)  # one lone retry, in a new child
-            except _WorkerGoneError as error:
-                raise ToolError(
-                    f"libdw did not survive this core: {error}", remedy=_REMEDY
-                ) from error
+            answer = self._pool.ask(request, _DECODE)
+        except ToolError as error:
+            raise ToolError(f"libdw: {error.message}", remedy=_REMEDY) from error
         if answer.error is not None:
             raise ToolError(f"libdw cannot read this core: {answer.error}", remedy=_REMEDY)
         if len(answer.walks) != len(starts) or len(answer.lines) != len(places):
             raise ToolError("the unwinder answered another question", remedy=_REMEDY)
-        return answer
-
-    def _once(self, request: bytes) -> _WireAnswer:
-        try:
-            worker = self._idle.get_nowait()
-        except queue.Empty:
-            worker = _Worker(self._path)
-            with self._lock:
-                self._open.callback(worker.end)
-        try:
-            answer = worker.ask(request, self._timeout_s)
-        except BaseException:
-            worker.end()
-            raise
-        self._idle.put(worker)
         return answer
 
 
@@ -233,80 +200,3 @@ def close_shared_unwinder() -> None:
         while _SHARED:
             _SHARED.pop().close()
         atexit.unregister(close_shared_unwinder)
-
-
-class _WorkerGoneError(Exception):
-    """A child died, hung, or said what it never should."""
-
-
-class _Worker:
-    def __init__(self, module_path: str) -> None:
-        self._scope = contextlib.ExitStack()
-        self._child = self._scope.enter_context(
-            started(
-                [sys.executable, "-I", "-S", str(_WORKER), module_path],
-                limits=Limits(heap_bytes=_HEAP_BYTES),
-                environment=plain_environment({"DEBUGINFOD_URLS": ""}),
-            )
-        )
-
-    def end(self) -> None:
-        """Kill the child and reap it; more than once does no harm."""
-        self._scope.close()
-
-    def ask(self, request: bytes, timeout_s: float) -> _WireAnswer:
-        """Send one request and read its answer.
-
-        Raises:
-            _WorkerGoneError: the child died, was too slow, or answered nonsense.
-
-        """
-        deadline = time.monotonic() + timeout_s
-        try:
-            self._send(len(request).to_bytes(4, "big") + request, deadline)
-            size = int.from_bytes(self._receive(4, deadline), "big")
-            if size > _MAX_ANSWER:
-                raise _WorkerGoneError("its answer has no end")
-            return _DECODE(self._receive(size, deadline))
-        except BrokenPipeError as error:
-            raise _WorkerGoneError(self._epitaph()) from error
-        except msgspec.DecodeError as error:
-            raise _WorkerGoneError(f"it answered nonsense: {error}") from error
-
-    def _send(self, data: bytes, deadline: float) -> None:
-        pipe = self._child.stdin
-        if pipe is None:
-            raise _WorkerGoneError("its pipe is missing")
-        descriptor = pipe.fileno()
-        os.set_blocking(descriptor, False)
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_WRITE)
-            rest = memoryview(data)
-            while rest:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise _WorkerGoneError("it did not read its request in time")
-                rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
-
-    def _receive(self, size: int, deadline: float) -> bytes:
-        pipe = self._child.stdout
-        if pipe is None:
-            raise _WorkerGoneError("its pipe is missing")
-        data = bytearray()
-        with selectors.DefaultSelector() as selector:
-            selector.register(pipe, selectors.EVENT_READ)
-            while len(data) < size:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise _WorkerGoneError("no answer in time")
-                chunk = os.read(pipe.fileno(), min(size - len(data), _CHUNK))
-                if not chunk:
-                    raise _WorkerGoneError(self._epitaph())
-                data += chunk
-        return bytes(data)
-
-    def _epitaph(self) -> str:
-        """How it ended, once its pipes are closed."""
-        try:
-            status = self._child.wait(timeout=_LAST_BREATH_S)
-        except subprocess.TimeoutExpired:
-            return "it closed its pipes"
-        return f"signal {-status}" if status < 0 else f"exit status {status}"
