@@ -19,8 +19,9 @@ _OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
 _SCOPE: Final = re.compile(r"\s*::")
 _RECORD: Final = re.compile(r"\d*[~^]")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_MISPLACED: Final = re.compile(r'=(?![{["])|(?:""|[}\]])(?!\s*(?:[,}\]]|$))')
-"""A name without a value, or a value that something else follows than the next one."""
+_BARE_RECORD: Final = re.compile(r'\d*(?:~""|\^[a-z-]+(,.*)?)\s*')
+"""A record whose strings are empty."""
+_TOKEN: Final = re.compile(r'([\w.-]+=)?+(""|[{}\[\],])')
 _BRACKETS: Final = {"{": "}", "[": "]"}
 _MAX_DEPTH: Final = 100
 _DAMAGED: Final = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError)
@@ -79,23 +80,34 @@ def parse_records(lines: Iterable[str]) -> MiResult:
 
 
 def _is_whole(line: str) -> bool:
-    """Is every string and bracket of the record closed, and does every name have one value?
+    """Does the record keep to the grammar of gdb's manual, section "GDB/MI Output Syntax"?
 
-    pygdbmi 0.11 never returns from `^done,stack=[`, nor from `^done,a=[b={c="" ""luf,d="",e=""}]`,
-    and takes time that grows with the square of the rest at a string without an end.
+    pygdbmi 0.11 never returns from `^done,stack=[`, nor from `^done,a=[b={c""},d={e=""}]`, and
+    takes time that grows with the square of the rest at a string without an end.
     """
-    bare = _STRING.sub('""', line)
-    if bare.replace('""', "").count('"') or _MISPLACED.search(bare):
+    record = _BARE_RECORD.fullmatch(_STRING.sub('""', line))
+    if record is None:
         return False
+    position, before = 0, "value"
     expected: list[str] = []
-    for bracket in re.findall(r"[{}\[\]]", bare):
-        if bracket in _BRACKETS:
-            expected.append(_BRACKETS[bracket])
-        elif not expected or expected.pop() != bracket:
+    values = record[1] or ""
+    for token in _TOKEN.finditer(values):
+        name, text = token.groups()
+        if token.start() != position or (name and text in {",", "}", "]"}):
             return False
-        if len(expected) > _MAX_DEPTH:
+        position = token.end()
+        if text == ",":
+            fits, before = before == "value", text
+        elif text in {"}", "]"}:
+            fits, before = before != "," and bool(expected) and expected.pop() == text, "value"
+        else:
+            fits = before != "value" and (name is not None or expected[-1:] != ["}"])
+            before = "value" if text == '""' else text
+            if text in _BRACKETS:
+                expected.append(_BRACKETS[text])
+        if not fits or len(expected) > _MAX_DEPTH:
             return False
-    return not expected
+    return position == len(values) and before == "value" and not expected
 
 
 def parse_thread_ids(result: MiResult) -> dict[int, str]:

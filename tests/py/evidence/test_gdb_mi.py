@@ -57,7 +57,7 @@ def test_without_a_result_nothing_is_ok() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        '^done,a=[b={c="" ""luf,d="",e=""}]',
+        '^done,a=[b={c="" ""luf,d="",e=""}]', '^done,a=[b={c""},d={e=""}]', '^done,a=[,""]',
         "^done,stack=[", '^done,stack=[frame={level="0"', '^done,x="', "^done,x=][", "^done,x=abc",
         "^done,x", "^done,", "^", "~", '~"', "^done,=", "^done,x={}}", '^done,x={"a"}', "\x00",
         "^done,x=" + "[" * 5000 + "]" * 5000, '^done,x="a\\',
