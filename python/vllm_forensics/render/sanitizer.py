@@ -14,12 +14,13 @@ from vllm_forensics.model.report import Failure
 from vllm_forensics.model.sanitizer import ExplainedReport, SanitizerAnswer
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.sanitizer_report import Telling, one_report
-from vllm_forensics.render.sanitizer_words import LEVEL_STYLES, counted, labelled
+from vllm_forensics.render.sanitizer_words import LEVEL_STYLES, counted, labelled, short_place
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _MAX_SHOWN: Final = 20
 _MAX_ROWS: Final = 40
 _MAX_GONE: Final = 10
+_GAP: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def _parts(
         yield symbolization_in_text(answer.symbolization)
     shown = len(ordered) if extent.everything else _MAX_SHOWN
     if len(ordered) > 1:
-        yield from _overview(ordered, counts, extent)
+        yield from _overview(ordered, counts, style, extent)
     for number, report in enumerate(ordered[:shown], start=1):
         yield Text()
         label = f"━━ {number} " if len(ordered) > 1 else ""
@@ -140,27 +141,43 @@ def _amount(reports: int, leaks: int) -> str:
 
 
 def _overview(
-    ordered: list[ExplainedReport], counts: dict[str, int], extent: Extent
+    ordered: list[ExplainedReport], counts: dict[str, int], style: TerminalStyle, extent: Extent
 ) -> Iterator[RenderableType]:
+    """One line a kind of report. What and where give way to how many and how dangerous."""
     rows = ordered if extent.everything else ordered[:_MAX_ROWS]
-    table = Table.grid(padding=(0, 2))
-    for least in (2, 3, 6, 12, 0, 0):
-        table.add_column(no_wrap=True, overflow="ellipsis", min_width=least or None)
-    for number, report in enumerate(rows, start=1):
+    numbers = [f"{number}" for number in range(1, len(rows) + 1)]
+    times = [f"×{counts[report.signature]:,}" for report in rows]
+    fixed = len(numbers[-1]) + max(map(len, times)) + len("medium") + 3 * _GAP
+    room = style.width - fixed
+    widths = [len(numbers[-1]), max(map(len, times)), len("medium")]
+    names = [_culprit_name(report) for report in rows]
+    widths.append(min(max(len(report.printed.kind) for report in rows), room * 2 // 5))
+    widths.append(min(max(map(len, names)), (room - widths[3]) // 2))
+    widths.append(room - widths[3] - widths[4] - 2 * _GAP)
+    table = Table.grid(padding=(0, _GAP))
+    for width in widths:
+        table.add_column(no_wrap=True, overflow="ellipsis", width=max(1, width))
+    for number, seen, name, report in zip(numbers, times, names, rows, strict=True):
         culprit = report.culprit
-        place = f"{culprit.file}:{culprit.line}" if culprit and culprit.file else ""
+        place = short_place(culprit.file, culprit.line) if culprit else None
         table.add_row(
-            str(number),
-            f"×{counts[report.signature]}",
+            number,
+            seen,
             Text(report.severity.value, style=LEVEL_STYLES[report.severity]),
             report.printed.kind,
-            Text((culprit.function if culprit else None) or "", style="culprit"),
-            place,
+            Text(name, style="culprit"),
+            place or "",
         )
     yield table
     if len(ordered) > len(rows):
         rest = sum(counts[report.signature] for report in ordered[len(rows) :])
         yield Text(f"… {len(ordered) - len(rows):,} more, seen {rest:,} times", style="quiet")
+
+
+def _culprit_name(report: ExplainedReport) -> str:
+    """Without its arguments, where it has a name."""
+    function = (report.culprit.function if report.culprit else None) or ""
+    return function.partition("(")[0] or function
 
 
 def _failure(failure: Failure) -> Table:

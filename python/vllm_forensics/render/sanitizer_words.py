@@ -24,12 +24,17 @@ def name_in_line(frame: PrintedFrame) -> str:
 
 def place_in_line(frame: PrintedFrame) -> str | None:
     """FILE:LINE with at most one folder, or None."""
-    if frame.file is None:
+    place = short_place(frame.file, frame.line)
+    return f"{place} (likely)" if place and frame.symbolized is Certainty.LIKELY else place
+
+
+def short_place(file: str | None, line: int | None) -> str | None:
+    """FILE:LINE; of a long path only the last folder."""
+    if file is None:
         return None
-    parts = frame.file.replace("\\", "/").split("/")
-    short = "/".join(parts[-2:]) if len(parts) > 3 else frame.file
-    place = f"{short}:{frame.line}" if frame.line is not None else short
-    return f"{place} (likely)" if frame.symbolized is Certainty.LIKELY else place
+    parts = file.replace("\\", "/").split("/")
+    short = "/".join(parts[-2:]) if len(parts) > 3 else file
+    return f"{short}:{line}" if line is not None else short
 
 
 def labelled(label: str, texts: list[Text]) -> Table:
