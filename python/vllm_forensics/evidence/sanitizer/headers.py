@@ -18,6 +18,7 @@ from vllm_forensics.evidence.sanitizer import (
     msan,
     scudo,
     small,
+    symbolizer_markup,
     tombstone,
     tsan,
     ubsan,
@@ -28,7 +29,8 @@ from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
 
 NEEDLES: Final = (
     *(b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR"),
-    *(kernel.NEEDLE, go.NEEDLE, tombstone.NEEDLE, small.NEEDLE, valgrind_xml.NEEDLE),
+    *(*kernel.NEEDLES, go.NEEDLE, tombstone.NEEDLE, small.NEEDLE, valgrind_xml.NEEDLE),
+    symbolizer_markup.NEEDLE,
 )
 """A line without any of these begins no report, but for those below."""
 LATE_NEEDLES: Final = (valgrind.NEEDLE, tombstone.LATE_NEEDLE)
@@ -98,6 +100,7 @@ def may_begin(text: str) -> bool:
         or "Scudo" in text
         or "== " in text
         or "SAN: " in text
+        or "KFENCE: " in text
         or "DATA RACE" in text
         or "*** ***" in text
         or ", tid: " in text
@@ -134,7 +137,7 @@ def _other_tool(text: str, number: int) -> tuple[ReportBuilder, str] | None:
         if header is not None:
             pid, words, before = header
             return valgrind.ValgrindReport(words, number, pid), before
-    if "SAN: " in text:
+    if "SAN: " in text or "KFENCE: " in text:
         found = kernel.open_report(text, number)
         if found is not None:
             return found

@@ -1,6 +1,6 @@
 """The Linux kernel's sanitizers, as dmesg shows them.
 
-mm/kasan/report.c, kernel/kcsan/report.c, mm/kmsan/report.c, lib/ubsan.c:
+mm/kasan/report.c, kernel/kcsan/report.c, mm/kmsan/report.c, mm/kfence/report.c, lib/ubsan.c:
 
     BUG: KASAN: slab-use-after-free in copy_block+0x2a/0x40 [cache]
     Write of size 1 at addr ffff888105a3c028 by task insmod/1234
@@ -20,11 +20,11 @@ from vllm_forensics.evidence.sanitizer import ubsan
 from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
 from vllm_forensics.model.sanitizer import PrintedFrame, PrintedReport, Region, Relation, Role
 
-NEEDLE: Final = b"SAN: "
+NEEDLES: Final = (b"SAN: ", b"BUG: KFENCE: ")
 
 _ADDRESS: Final = r"(?:0x)?[0-9a-f]{1,16}"
 _HEADER: Final = re.compile(
-    r"(?:BUG: (?P<tool>KASAN|KCSAN|KMSAN): (?P<kind>[a-z][a-z -]{1,60}?)"
+    r"(?:BUG: (?P<tool>KASAN|KCSAN|KMSAN|KFENCE): (?P<kind>[a-z][a-z -]{1,60}?)"
     r"(?: in (?P<where>[\w.$]{1,200}).{0,300})?"
     r"|(?P<trap>KASAN): (?P<trap_kind>(?:maybe |probably )?[a-z][a-z-]{1,60}) in range "
     rf"\[(?P<address>{_ADDRESS})-{_ADDRESS}\]"
@@ -47,6 +47,7 @@ _RELATIONS: Final = {
     "before": Relation.BEFORE,
     "after": Relation.AFTER,
 }
+_FENCE_ACCESS: Final = re.compile(r"-(read|write)$")
 _RACE: Final = re.compile(
     rf"(?:race at unknown origin, with )?(?P<type>read|write|read-write)(?: \([^)]*\))? to "
     rf"(?P<address>{_ADDRESS}) of (?P<size>\d+) bytes by (?P<task>(?:task|interrupt).{{0,40}}?)"
@@ -151,10 +152,14 @@ def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
         kind = _CHECKS.get(kind, kind)
     elif tool == "KASAN":
         kind = kind.removeprefix("maybe-").removeprefix("probably-")
+    wanted = _FENCE_ACCESS.search(kind) if tool == "KFENCE" else None
+    if wanted is not None:
+        kind = kind[: wanted.start()]
     report = KernelReport(_RUNTIMES[tool], kind, number, match[0].strip())
     report.message = match[0].strip()
     report.provisional = True
     report.place = match["where"]
+    report.access_type = wanted[1].upper() if wanted is not None else None
     report.location = match["place"]
     if match["address"] is not None:
         report.address = _hex(match["address"])
@@ -194,6 +199,10 @@ def _thread(words: str) -> str:
     """`insmod/1234` is named `task 1234` further down."""
     name, slash, number = words.rpartition("/")
     return f"task {number}" if slash and name and number.isdigit() else words
+
+
+def _at(report: ReportBuilder, match: re.Match[str]) -> None:
+    report.address = report.address or _hex(match["address"])
 
 
 def _near(report: ReportBuilder, match: re.Match[str]) -> None:
@@ -261,6 +270,24 @@ _RUNTIMES: Final = {
     "KASAN": Runtime(
         name="KernelAddressSanitizer",
         rules=_ADDRESS_RULES,
+        first_role=None,
+        ends_with_summary=False,
+        patience=60,
+    ),
+    "KFENCE": Runtime(
+        name="KFENCE",
+        rules=(
+            Section(
+                rf"[A-Z][a-z -]{{2,40}} at (?P<address>{_ADDRESS})\b.{{0,80}}:$", Role.USE, _at
+            ),
+            Fact(
+                rf"kfence-#\d+: (?P<start>{_ADDRESS})-{_ADDRESS}, size=(?P<size>\d+), cache=",
+                _object,
+            ),
+            Section(rf"allocated by {_TASK}", Role.ALLOCATE),
+            Section(rf"freed by {_TASK}", Role.FREE),
+            *_END,
+        ),
         first_role=None,
         ends_with_summary=False,
         patience=60,

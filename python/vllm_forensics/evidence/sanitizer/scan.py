@@ -25,6 +25,7 @@ from vllm_forensics.evidence.sanitizer.lines import logical_lines
 from vllm_forensics.evidence.sanitizer.needles import Search, words
 from vllm_forensics.evidence.sanitizer.plain import plain_line
 from vllm_forensics.evidence.sanitizer.streams import Stream
+from vllm_forensics.evidence.sanitizer.symbolizer_markup import SymbolizerMarkup
 from vllm_forensics.evidence.sanitizer.valgrind_xml import NEEDLE as XML_NEEDLE
 from vllm_forensics.evidence.sanitizer.valgrind_xml import EmbeddedXml
 from vllm_forensics.model.sanitizer import LogReading, PrintedReport
@@ -77,6 +78,7 @@ class _Scanner:
         self._open: dict[str, Stream] = {}
         self._newest: Stream | None = None
         self._xml = EmbeddedXml()
+        self._markup = SymbolizerMarkup()
         self._done: list[PrintedReport] = []
         self._seen: list[str] = []
 
@@ -138,6 +140,8 @@ class _Scanner:
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
         """Read one line, whether it begins a report or goes on with one."""
+        if b"{{{" in raw:
+            raw = self._markup.plain(raw)
         if not (has_needle or self._xml.is_open or b"== " in raw or b", tid: " in raw):
             text = plain_line(raw)
             if text is not None:

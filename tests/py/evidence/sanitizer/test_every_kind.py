@@ -343,6 +343,25 @@ KASAN_KINDS = (
     "user-memory-access", "null-ptr-deref", "stack-use-after-scope", "invalid-access",
 )  # fmt: skip
 KERNEL = (
+    *(
+        Case(
+            "KFENCE",
+            f"BUG: KFENCE: {words} in fill+0x1/0x2\n\n{words.capitalize()} at 0xffff888237e04b98 (in kfence-#79):\n"
+            " fill+0x1/0x2\n\nkfence-#79: 0xffff888237e04b98-0xffff888237e04bb7, size=32, cache=kmalloc-32\n\n"
+            "allocated by task 194 on cpu 7 at 18.136s:\n make+0x1/0x2\n\n"
+            "freed by task 195 on cpu 7 at 18.137s:\n drop+0x1/0x2\n",
+            kind,
+            access,
+            LIFE,
+        )
+        for words, kind, access in (
+            ("use-after-free read", "use-after-free", ("READ", None)),
+            ("out-of-bounds write", "out-of-bounds", ("WRITE", None)),
+            ("invalid read", "invalid", ("READ", None)),
+            ("invalid free", "invalid-free", None),
+            ("memory corruption", "memory-corruption", None),
+        )
+    ),
     *(Case("KernelAddressSanitizer", f"BUG: KASAN: {kind} in fill+0x1/0x2 [app]\nWrite of size 4 at addr ffff888100000010 by task app/7\n\n{TRACE}", kind, ("WRITE", 4), LIFE) for kind in KASAN_KINDS),
     *(Case("KernelAddressSanitizer", f"BUG: KASAN: {kind} in drop+0x1/0x2\nFree of addr ffff888100000010 by task app/7\n\n{TRACE}", kind, None, LIFE) for kind in ("double-free", "invalid-free")),
     Case("KernelAddressSanitizer", "KASAN: null-ptr-deref in range [0x0000000000000010-0x0000000000000017]\nCall Trace:\n fill+0x1/0x2\n", "null-ptr-deref"),
