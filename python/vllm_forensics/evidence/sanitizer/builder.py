@@ -28,7 +28,13 @@ _FRAME_INSIDE: Final = re.compile(r"#(\d{1,4})(?= )")
 _INSIDE: Final = re.compile(
     r"(?:READ|WRITE) of size \d+ at (?P<address>0x[0-9a-f]+)|(?P<located>0x[0-9a-f]+) is located "
     r"|SUMMARY: \w+Sanitizer: (?P<kind>[\w-]+)(?= )"
+    r"|(?:(?:previously )?allocated|freed) by thread T\d+(?: \([^()]{1,60}\))? here:$"
+    r"|Previous (?:atomic )?(?:read|write) of size \d+ at 0x[0-9a-f]+ by .{1,300}:$"
+    r"|(?:Direct|Indirect) leak of \d+ byte\(s\) in \d+ object\(s\) allocated from:$"
+    r"|Location is heap block of size \d+ at 0x|Mutex M\d+ previously acquired by .{1,60}here:$"
+    r"|Thread T\d+ .{0,80}created by .{1,80} (?:here|at):$"
 )
+_WHOLE_HEADER: Final = re.compile(r"sp 0x[0-9a-f]+(?: T\d+\))?$|[:)]$|thread T\d+:?$| overlap$")
 _NEAR: Final = 3
 """A line with another program's text before it belongs to a report whose last line is so near."""
 _SUMMARY: Final = re.compile(r"SUMMARY: (\w*Sanitizer|libFuzzer): ?(.*)")
@@ -97,11 +103,11 @@ class ReportBuilder:
     """One report while it is read. `feed` says whether a line belongs to it."""
 
     __slots__ = (
-        "_cut", "_lost", "_raw", "_skip_due", "_skipping", "_stack", "_stacks", "_tail",
-        "access_size", "access_type", "address", "done", "first_line", "foreign", "hints", "kind",
-        "last_line", "last_number", "leaks", "location", "locks", "message", "pc", "pid",
-        "provisional", "reads_header", "region", "runtime", "shadow", "shadow_byte", "summary",
-        "thread",
+        "_broken", "_cut", "_header_words", "_lost", "_raw", "_skip_due", "_skipping", "_stack",
+        "_stacks", "_tail", "_width", "access_size", "access_type", "address", "done",
+        "first_line", "foreign", "hints", "kind", "last_line", "last_number", "leaks", "location",
+        "locks", "message", "pc", "pid", "provisional", "reads_header", "region", "runtime",
+        "shadow", "shadow_byte", "summary", "thread",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, kind: str | None, line: int, text: str) -> None:
@@ -131,7 +137,9 @@ class ReportBuilder:
         """Reads the words of the header again, where the next line turns out to be more of them."""
         self._raw = [text]
         self._tail = text
-        self._cut = False
+        self._width = len(text)
+        self._cut = self._broken = False
+        self._header_words: str | None = None
         self._stacks: list[_OpenStack] = []
         self._skipping = self._lost = False
         self._skip_due = -1
@@ -155,6 +163,7 @@ class ReportBuilder:
                 used = self._read_damaged(stripped, near=near)
             else:
                 self._tail = text
+            self._width = len(text)
         if used:
             self.foreign = 0
             self.last_line = number
@@ -165,6 +174,21 @@ class ReportBuilder:
         else:
             self.foreign += 1
         return used
+
+    def _read_header_on(self, stripped: str) -> bool:
+        """More words of a header that does not look whole; False where they say nothing."""
+        reader, words = self.reads_header, self._header_words or self.message or ""
+        if reader is None or _WHOLE_HEADER.search(words):
+            return False
+        before = (self.address, self.pc, self.thread)
+        message, kind = self.message, self.kind
+        self._header_words = joined(words, stripped, width=self._width)
+        reader(self, self._header_words)
+        longer = kind is not None and self.kind != kind and (self.kind or "").startswith(kind)
+        if before != (self.address, self.pc, self.thread) or longer:
+            return True
+        self.message, self.kind = message, kind
+        return False
 
     def is_repeated_by(self, other: ReportBuilder) -> bool:
         """Is `other` only the same header line once more, as where a log holds each line twice?"""
@@ -285,9 +309,12 @@ class ReportBuilder:
         if self._read_inside(stripped):
             self._tail = stripped
             return True
-        whole = joined(self._tail, stripped) if near else ""
+        whole = joined(self._tail, stripped, width=self._width) if near else ""
         self._tail = whole if near and self._read_rejoined(whole, stripped) else stripped
-        return self._tail is whole
+        if self._tail is not whole:
+            return False
+        self._broken = True
+        return True
 
     def _read_inside(self, stripped: str) -> bool:
         """What stands behind the text of another program, where it cannot be another report's."""
@@ -314,24 +341,31 @@ class ReportBuilder:
         if stripped[0] in "#=":
             return False
         if whole[0] == "#":
-            stack = self._stack
-            if stack is None or not stack.frames:
-                return False
-            frame = better_frame(stack.frames[-1], whole)
-            if frame is not None:
-                stack.frames[-1] = frame
-                return True
-            known = stack.frames[-1]
-            bare = known.file is None and known.module is None
-            return bare and unfinished(whole[: len(whole) - len(stripped)])
+            return self._read_frame_on(whole, stripped)
         if self.last_line == self.first_line and self.reads_header is not None:
-            before, message, kind = (self.address, self.pc, self.thread), self.message, self.kind
-            self.reads_header(self, joined(message or "", stripped))
-            if before != (self.address, self.pc, self.thread):
-                return True
-            self.message, self.kind = message, kind
-        match = self.runtime.combined.match(whole)
-        return match is not None and match.end() > len(whole) - len(stripped) and self._rule(whole)
+            return self._read_header_on(stripped)
+        if self._broken and self.summary is not None and self._tail.startswith("SUMMARY: "):
+            self.summary = joined(self.summary, stripped, width=self._width)
+            return True
+        combined = self.runtime.combined
+        known, match = combined.match(self._tail.strip()), combined.match(whole)
+        if match is None or match.end() <= len(whole) - len(stripped):
+            return False
+        # A line that was whole goes on only where others were broken too.
+        was_whole = known is not None and known.end() == len(self._tail.strip())
+        return (self._broken or not was_whole) and self._rule(whole)
+
+    def _read_frame_on(self, whole: str, stripped: str) -> bool:
+        stack = self._stack
+        if stack is None or not stack.frames:
+            return False
+        frame = better_frame(stack.frames[-1], whole)
+        if frame is not None:
+            stack.frames[-1] = frame
+            return True
+        known = stack.frames[-1]
+        before = whole if stripped[0] == "(" else whole[: len(whole) - len(stripped)]
+        return known.file is None and known.module is None and unfinished(before)
 
     def _open(self, role: Role, thread: str | None, what: str | None, creator: str | None) -> None:
         self._stack = _OpenStack(role, thread, what, creator)

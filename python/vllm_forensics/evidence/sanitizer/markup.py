@@ -20,13 +20,20 @@ _REPEATED: Final = re.compile(r"message repeated \d{1,9} times: \[ ?(.*)\]$")
 """How rsyslog writes a line that came more than once."""
 _OCTETS: Final = re.compile(r"(?:=[0-9A-F]{2})+")
 _FRAME_START: Final = re.compile(r"#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()")
+_NAMED_FRAME: Final = re.compile(r" #\d{1,4} (?!in )\S[^#]{1,2000}\(\S{1,400}\+0x[0-9a-f]{1,16}\)")
+_RUN_TOGETHER_RACE: Final = re.compile(
+    r"(?<=\S)[ \t]+(?=#\d{1,4} (?!in )|(?:Atomic )?(?:Read|Write) of size \d+ at 0x|SUMMARY: "
+    r"|Previous (?:atomic )?(?:read|write) of size |Location is |Thread T\d+ .{0,60}created "
+    r"|Mutex M\d+ )"
+)
 _ACCESS: Final = re.compile(r" (?:READ|WRITE) of size \d+ at 0x")
 _RUN_TOGETHER: Final = re.compile(
     r"(?<=\S)(?<!previously)[ \t]+(?=#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()"
-    r"|(?:==\d+==)?(?:READ|WRITE) of size |0x[0-9a-f]+ is located |SUMMARY: "
+    r"|(?:==\d+==)?(?:READ|WRITE) of size |(?<!Address )0x[0-9a-f]+ is located |SUMMARY: "
     r"|(?:previously )?allocated by thread |freed by thread |Thread T\d+ |==\d+=="
     r"|Uninitialized value was |Shadow bytes around |=?>?0x[0-9a-f]{6,16}: [0-9a-f]{2} "
-    r"|(?:Ind|D)irect leak of |AddressSanitizer can not provide )"
+    r"|(?:Ind|D)irect leak of |AddressSanitizer can not provide |\[\d{1,9}, \d{1,9}\) '"
+    r"|Address 0x[0-9a-f]+ is located |This frame has |These globals were |HINT: )"
 )
 
 
@@ -55,6 +62,8 @@ def parted(text: str) -> str:
     starts = len(_FRAME_START.findall(text))
     if starts > 1 or ("Sanitizer: " in text and (starts or _ACCESS.search(text))):
         return _RUN_TOGETHER.sub("\n", text)
+    if "ThreadSanitizer: " in text and _NAMED_FRAME.search(text):
+        return _RUN_TOGETHER_RACE.sub("\n", text)
     return text
 
 

@@ -116,6 +116,8 @@ def _signal_access(report: ReportBuilder, match: re.Match[str]) -> None:
 
 
 def _hint(report: ReportBuilder, match: re.Match[str]) -> None:
+    if report.hints and match["hint"].startswith(report.hints[-1]):
+        report.hints.pop()  # the first half of a line that was broken
     report.hints.append(match["hint"])
 
 

@@ -15,13 +15,13 @@ _TERMINALS: Final = frozenset({80, 100, 120, 132, 140, 150, 160, 180, 200})
 _PLACE_ALONE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\([^()\s]+\+0x|<null> |\(BuildId: |in ")
 
 
-def joined(previous: str, text: str) -> str:
-    """Two halves as one; `previous` with its indentation, which counts for its width."""
+def joined(previous: str, text: str, *, width: int) -> str:
+    """Two halves as one; `width` is that of the line that `previous` ended with."""
     head, tail = previous.rstrip("\r"), text.strip()
     if head.endswith("="):
         return head[:-1].lstrip() + tail
     blank = not (
-        len(head) in _TERMINALS and not head.endswith((" ", ",")) and not _PLACE_ALONE.match(tail)
+        width in _TERMINALS and not head.endswith((" ", ",")) and not _PLACE_ALONE.match(tail)
     )
     return f"{head.strip()} {tail}".lstrip() if blank else head.lstrip() + tail
 

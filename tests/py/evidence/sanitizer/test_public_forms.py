@@ -205,6 +205,7 @@ def test_a_mail_that_was_broken_at_blanks(width: int) -> None:
 
     wanted = only(USE_AFTER_FREE)
     assert report.chain == wanted.chain
+    assert (report.summary, report.hints) == (wanted.summary, wanted.hints)
     assert (report.address, report.pc, report.thread) == (wanted.address, wanted.pc, wanted.thread)
     assert report.region == wanted.region
 
@@ -231,9 +232,36 @@ def test_text_of_another_thread_before_a_line_of_the_report() -> None:
         .replace("READ of", "tick READ of")
         .replace("0x60300000a080 is located", "tick0x60300000a080 is located")
         .replace("SUMMARY:", "tock SUMMARY:")
+        .replace("freed by", "tick freed by")
+        .replace("previously allocated", "[12/40] building previously allocated")
     )
 
     assert without_lines(only(mixed)) == without_lines(only(USE_AFTER_FREE))
+
+
+def test_text_of_another_thread_before_the_other_access_of_a_race() -> None:
+    mixed = RACE.replace("  Previous", "3 done  Previous")
+
+    assert without_lines(only(mixed)) == without_lines(only(RACE))
+
+
+def test_a_race_whose_newlines_were_lost() -> None:
+    flat = " ".join(line.strip() for line in RACE.split("\n"))
+
+    assert only(f"{flat}\n").chain == only(RACE).chain
+
+
+def test_a_module_and_its_build_id_that_a_mail_broke_off() -> None:
+    report = only(
+        HEADER + ACCESS + "    #0 0x55d0c0ffee10 in q::Pool::take(int)\n(/srv/q/bin/q+0x1234)"
+        " (BuildId:\nb3de880d5aca2c4d)\n    #1 0x55d0c0ffee20 in main /srv/q/main.cc:12:3\n"
+    )
+
+    frames = report.chain[0].frames
+    assert [(frame.function, frame.module, frame.build_id) for frame in frames] == [
+        ("q::Pool::take(int)", "/srv/q/bin/q", "b3de880d5aca2c4d"),
+        ("main", None, None),
+    ]
 
 
 def test_numbers_that_a_site_has_turned_into_links() -> None:
