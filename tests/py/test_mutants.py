@@ -143,6 +143,30 @@ MUTANTS = {
         new="sent = False",
         tests=("outside",),
     ),
+    "arguments are part of a name": Mutant(
+        module="sanitizer_names",
+        old='name = _SPACES.sub(" ", _without_groups(name)).strip()',
+        new='name = _SPACES.sub(" ", name).strip()',
+        tests=("sanitizer_names",),
+    ),
+    "a race has a first access": Mutant(
+        module="sanitizer_signature",
+        old="pair = sorted((_joined(use), _joined(other)))",
+        new="pair = [_joined(use), _joined(other)]",
+        tests=("sanitizer_signature",),
+    ),
+    "the fourth frame counts": Mutant(
+        module="sanitizer_signature",
+        old="USE_FRAMES: Final = 3",
+        new="USE_FRAMES: Final = 4",
+        tests=("sanitizer_signature",),
+    ),
+    "a pattern begins where the text does": Mutant(
+        module="suppressed",
+        old="if at_start and not text.startswith(pieces[0]):",
+        new="if not text.startswith(pieces[0]):",
+        tests=("suppressed",),
+    ),
 }  # fmt: skip
 
 
