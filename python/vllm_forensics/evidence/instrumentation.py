@@ -30,6 +30,7 @@ _DYN = struct.Struct("<qQ")
 _DT_NEEDED: Final = 1
 _ET_EXEC: Final = 2
 _PT_INTERP: Final = 3
+_STB_WEAK: Final = 2
 _MAX_SYMBOLS: Final = 5_000_000
 _MAX_PLAIN: Final = 20
 _ENTRY_POINTS: Final = {
@@ -51,6 +52,9 @@ _C_FAMILY: Final = re.compile(r"GNU (?:C|C\+\+|Objective)|clang")
 _COMPILERS_OWN: Final = re.compile(r"(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps)/")
 _SANITIZE: Final = re.compile(r"(?:^|\s)-f(no-)?sanitize=(\S+)")
 _FORTIFIED: Final = re.compile(r"__\w+_chk$")
+_BROUGHT: Final = (
+    "it takes ThreadSanitizer's runtime from the program that loads it: python-tsan",
+)
 _STACK_PROTECTOR: Final = "stack-protector"
 _CONTROL_FLOW: Final = "control-flow"
 _FORTIFY: Final = "fortify"
@@ -82,7 +86,7 @@ def prove(module: ModuleFile, flavour: Flavour) -> Proof:
     program = kind_of(module) is FileKind.PROGRAM
     symbols, units = _symbols(module), _units(module)
     runtimes = tuple(name for name in _needed(module) if _RUNTIME.match(name))
-    present = tuple(one for one in Sanitizer if _is_in(one, symbols))
+    present = tuple(one for one in Sanitizer if _is_in(one, symbols, units))
     problems = [*_missing(flavour, present, units)]
     if not module.has_debug_info:
         problems.append("it has no debug information: a report could name no line")
@@ -103,7 +107,10 @@ def prove(module: ModuleFile, flavour: Flavour) -> Proof:
         units=len(units.all),
         plain_units=plain[:_MAX_PLAIN],
         problems=tuple(problems),
-        notes=(*_notes(flavour, present, units),),
+        notes=(
+            *_notes(flavour, present, units),
+            *(_BROUGHT if not program and not runtimes and _is_brought(flavour, units) else ()),
+        ),
     )
 
 
@@ -115,10 +122,16 @@ def kind_of(module: ModuleFile) -> FileKind:
     return FileKind.MODULE if is_module else FileKind.LIBRARY
 
 
-def _is_in(sanitizer: Sanitizer, symbols: _Symbols) -> bool:
-    # Static runtimes define what shared ones are asked for.
+def _is_in(sanitizer: Sanitizer, symbols: _Symbols, units: _Units) -> bool:
+    """Does the code call it?
+
+    A runtime that is linked in defines its entry points itself: then only the units can tell.
+    """
     prefixes = _ENTRY_POINTS[sanitizer]
-    return any(name.startswith(prefixes) for name in symbols.imported | symbols.defined)
+    if any(name.startswith(prefixes) for name in symbols.imported):
+        return True
+    inside = any(name.startswith(prefixes) for name in symbols.defined)
+    return inside and len(_lacking(sanitizer, units)) < max(len(units.telling), 1)
 
 
 def _missing(flavour: Flavour, present: tuple[Sanitizer, ...], units: _Units) -> Iterator[str]:
@@ -128,9 +141,7 @@ def _missing(flavour: Flavour, present: tuple[Sanitizer, ...], units: _Units) ->
         # Code that holds nothing to check calls no handler; its flags say that it was looked at.
         if wanted is Sanitizer.UNDEFINED and units.flags_known and not _lacking(wanted, units):
             continue
-        yield (
-            f"it does not call {_NAMES[wanted]}: no {_ENTRY_POINTS[wanted][0]} among its symbols"
-        )
+        yield f"it does not call {_NAMES[wanted]}: no {_ENTRY_POINTS[wanted][0]} among its symbols"
 
 
 def _runtime_problems(
@@ -155,12 +166,12 @@ def _runtime_problems(
     companions = [name for name in runtimes if _kind(name) == "ubsan"]
     if len(main) > 1 or len(companions) > 1 or (companions and _vendors(runtimes) > 1):
         yield f"it loads more than one sanitizer runtime: {', '.join(runtimes)}"
-    needs_one = any(_is_in(one, symbols) for one in flavour.sanitizers)
-    if needs_one and not runtimes and not inside and not _brought_by_program(flavour, units):
+    needs_one = any(_is_in(one, symbols, units) for one in flavour.sanitizers)
+    if needs_one and not runtimes and not inside and not _is_brought(flavour, units):
         yield "it names no sanitizer runtime in DT_NEEDED: it could be loaded into no plain program"
 
 
-def _brought_by_program(flavour: Flavour, units: _Units) -> bool:
+def _is_brought(flavour: Flavour, units: _Units) -> bool:
     """Clang's ThreadSanitizer: the shared runtime of LLVM 14 crashes, the program's own serves."""
     of_clang = any("clang" in unit.producer for unit in units.all)
     return Sanitizer.THREAD in flavour.sanitizers and of_clang
@@ -234,8 +245,6 @@ def _notes(flavour: Flavour, present: tuple[Sanitizer, ...], units: _Units) -> I
     undefined = Sanitizer.UNDEFINED
     if undefined in flavour.sanitizers and undefined not in present and units.all:
         yield "there was nothing for UndefinedBehaviorSanitizer to check in it"
-    if _brought_by_program(flavour, units):
-        yield "it takes ThreadSanitizer's runtime from the program that loads it: python-tsan"
     if units.link_time:
         yield "it was optimised at link time: functions of several files may be merged"
     if units.all and not units.flags_known:
@@ -277,8 +286,12 @@ def _symbols(module: ModuleFile) -> _Symbols:
         strings = module.data[names.offset : names.offset + names.size]
         raw = module.data[table.offset : table.offset + table.size]
         count = min(len(raw) // _SYM.size, _MAX_SYMBOLS)
-        for name, _, _, section, _, _ in _SYM.iter_unpack(raw[: count * _SYM.size]):
-            (defined if section else imported).add(text_at(strings, name))
+        for name, info, _, section, _, _ in _SYM.iter_unpack(raw[: count * _SYM.size]):
+            if section:
+                defined.add(text_at(strings, name))
+            elif info >> 4 != _STB_WEAK:
+                # clang's runtimes ask weakly for each other's entry points.
+                imported.add(text_at(strings, name))
     return _Symbols(imported=frozenset(imported), defined=frozenset(defined))
 
 

@@ -58,13 +58,15 @@ def build_own(
         seconds=seconds,
         log=None,
     )
-    steps = tuple(_next_steps(result, used)) if manifest.proved else ()
+    steps = tuple(_next_steps(result, preset, used)) if manifest.proved else ()
     return write_manifest(replace(manifest, next_steps=steps))
 
 
-def _next_steps(result: BuildResult, compiler: Compiler) -> Iterator[str]:
+def _next_steps(result: BuildResult, preset: str, compiler: Compiler) -> Iterator[str]:
     for program in result.programs:
         yield f"{shlex.quote(str(program))} --gtest_list_tests"
+    if compiler.family == "clang" and preset == "tsan":
+        return  # the module has no runtime of its own, and a plain python brings none
     for module in result.modules:
         start = f"PYTHONPATH={shlex.quote(str(module.parent))} python -c 'import _native'"
         if not compiler.runtimes:
