@@ -7,14 +7,17 @@ path. Both are bounded in memory, whatever their headers claim.
 from __future__ import annotations
 
 import struct
-import zipfile
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from lzma import LZMAError
-from typing import IO, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from vllm_forensics.capture.compressed import PIECE, Source
+from vllm_forensics.capture.compressed import PIECE, Source, inflate
 from vllm_forensics.errors import EvidenceError
+
+if TYPE_CHECKING:
+    import zipfile
 
 ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_MEMBERS: Final = 10_000
@@ -73,6 +76,18 @@ def tar_members(source: Source) -> Iterator[Member]:
         name, size = "", -1
 
 
+def has_zip_directory(stream: IO[bytes]) -> bool:
+    """Is the file itself a zip, with the list of its members at its end?"""
+    if not stream.seekable():
+        return False
+    import zipfile
+
+    stream.seek(0)
+    found = stream.read(4).startswith(ZIP_MAGICS) and zipfile.is_zipfile(stream)
+    stream.seek(0)
+    return found
+
+
 def zip_members(stream: IO[bytes]) -> Iterator[Member]:
     """The files of a zip, in its order.
 
@@ -80,6 +95,8 @@ def zip_members(stream: IO[bytes]) -> Iterator[Member]:
         EvidenceError: it is damaged, encrypted, or its list of members is too long.
 
     """
+    import zipfile  # costs as much as the whole reader of logs, which seldom needs it
+
     _check_directory(stream)
     try:
         with zipfile.ZipFile(stream) as archive:
@@ -93,7 +110,76 @@ def zip_members(stream: IO[bytes]) -> Iterator[Member]:
         ) from error
 
 
+def streamed_zip_members(source: Source) -> Iterator[Member]:
+    """The files of a zip that comes through a pipe or lost its end, by the headers before each.
+
+    Raises:
+        EvidenceError: it is damaged, cut off, or its files are encrypted or stored without a size.
+
+    """
+    count = 0
+    told: list[EvidenceError] = []
+    while source.peek(4) == b"PK\x03\x04":
+        header = _taken(source, 30)
+        if len(header) < 30:
+            return
+        flags, method = struct.unpack_from("<HH", header, 6)
+        (stored,) = struct.unpack_from("<I", header, 18)
+        name_length, extra_length = struct.unpack_from("<HH", header, 26)
+        name = _taken(source, name_length).decode("utf-8", "replace")
+        _taken(source, extra_length)
+        if flags & 1 or method not in {0, 8} or (method == 0 and flags & 8):
+            raise EvidenceError(
+                f"cannot be read as a stream after {count} files",
+                remedy="save it to a file, and give that",
+            )
+        count += 1
+        _check_count(count)
+        body = inflate(source) if method == 8 else _Body(source, stored, block=1).pieces()
+        body = _noting(body, told)
+        if not name.endswith("/"):
+            yield Member(name, body)
+        if not told:
+            deque(body, maxlen=0)  # what nobody has read
+        if told:
+            return
+        if flags & 8:
+            _skip_descriptor(source)
+    if not source.peek(4).startswith((b"PK\x01\x02", b"PK\x05\x06")):
+        raise EvidenceError(
+            f"could not be read to its end: the zip is damaged or cut off after {count} files",
+            remedy="copy the archive once more",
+        )
+
+
+def _noting(pieces: Iterator[bytes], told: list[EvidenceError]) -> Iterator[bytes]:
+    """The pieces, and in `told` what their reader was told about their end."""
+    try:
+        yield from pieces
+    except EvidenceError as error:
+        told.append(error)
+        raise
+
+
+def _skip_descriptor(source: Source) -> None:
+    """The checksum and sizes that follow a file whose size was not known before it."""
+    following = source.peek(28)
+    start = 4 if following.startswith(b"PK\x07\x08") else 0
+    short, long = start + 12, start + 20
+    _taken(source, long if following[long : long + 2] == b"PK" else short)
+
+
+def _taken(source: Source, count: int) -> bytes:
+    data = source.peek(count)
+    left = len(data)
+    while left:
+        left -= len(source.take(left))
+    return data
+
+
 def _unzipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    import zipfile
+
     try:
         with archive.open(entry) as member:
             while piece := member.read(PIECE):
@@ -140,17 +226,17 @@ def _large_size(tail: bytes, at: int) -> tuple[int, int]:
 class _Body:
     """What follows a header: the file's bytes, then zeros to the next block."""
 
-    def __init__(self, source: Source, length: int) -> None:
+    def __init__(self, source: Source, length: int, block: int = _BLOCK) -> None:
         self._source = source
         self._left = length
-        self._padding = -length % _BLOCK
+        self._padding = -length % block
 
     def pieces(self) -> Iterator[bytes]:
         while self._left > 0:
             piece = self._source.take(min(self._left, PIECE))
             if not piece:
                 raise EvidenceError(
-                    "could not be read to its end: the tar is cut off",
+                    "could not be read to its end: the archive is cut off",
                     remedy="copy the archive once more",
                 )
             self._left -= len(piece)
@@ -177,13 +263,7 @@ def _read(source: Source, length: int) -> bytes:
 
 
 def _block(source: Source) -> bytes:
-    block = source.peek(_BLOCK)
-    if len(block) < _BLOCK:
-        return b""
-    left = _BLOCK
-    while left:
-        left -= len(source.take(left))
-    return block
+    return _taken(source, _BLOCK) if len(source.peek(_BLOCK)) == _BLOCK else b""
 
 
 def _checksum_holds(header: bytes) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vllm_forensics.capture.files import is_regular_file, read_source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, repository_root
@@ -16,9 +16,7 @@ from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, own_by_default
 from vllm_forensics.diagnosis.sanitizer_sieve import Sieve
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer_inputs import read_baseline, read_suppressions
-from vllm_forensics.investigate.sanitizer_locations import with_locations_of
 from vllm_forensics.investigate.sanitizer_logs import read_logs
-from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.model.report import Failure, SourceExcerpt
 from vllm_forensics.model.sanitizer import (
     ExplainedLog,
@@ -30,6 +28,9 @@ from vllm_forensics.model.sanitizer import (
     SanitizerGroup,
     Severity,
 )
+
+if TYPE_CHECKING:  # few runs name frames by files of this machine
+    from vllm_forensics.investigate.symbolize import Symbolizer
 
 _AROUND: Final = 1
 _ORDER: Final = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 2}
@@ -74,7 +75,11 @@ def investigate_logs(paths: Sequence[str], options: AsanOptions) -> SanitizerAns
     failures: list[Failure] = list(unread)
     complete = True
     inputs = [read for path in find_logs(paths) for read in read_logs(path)]
-    inputs, symbolization = with_locations_of(inputs, options.symbolizer)
+    symbolization = None
+    if options.symbolizer is not None:
+        from vllm_forensics.investigate.sanitizer_locations import with_locations_of
+
+        inputs, symbolization = with_locations_of(inputs, options.symbolizer)
     for path, reading, failure in inputs:
         if failure is not None:
             failures.append(failure)

@@ -1,10 +1,9 @@
-"""What came of looking frames up in files of this machine, as text and as JSON."""
+"""What came of looking frames up in files of this machine, as text."""
 
 from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from rich.table import Table
 from rich.text import Text
 
@@ -12,43 +11,6 @@ from vllm_forensics.model.locations import LeftModule, Symbolization
 from vllm_forensics.render.sanitizer_words import counted, labelled
 
 _MAX_LEFT: Final = 12
-
-
-class LeftModuleWire(msgspec.Struct, frozen=True, kw_only=True):
-    """Frames of one module that stay without a name."""
-
-    module: str | None
-    frames: int
-    why: str
-    remedy: str | None
-
-
-class SymbolizationWire(msgspec.Struct, frozen=True, kw_only=True):
-    """What --symbolize did: of `asked` frames some are named, the others are in `left`."""
-
-    asked: int
-    proved: int
-    likely: int
-    left: list[LeftModuleWire]
-    symbolizers: list[str]
-
-
-def symbolization_to_wire(outcome: Symbolization | None) -> SymbolizationWire | None:
-    """None where it was not asked for."""
-    if outcome is None:
-        return None
-    return SymbolizationWire(
-        asked=outcome.asked,
-        proved=outcome.proved,
-        likely=outcome.likely,
-        left=[
-            LeftModuleWire(
-                module=left.module, frames=left.frames, why=left.why, remedy=left.remedy or None
-            )
-            for left in outcome.left
-        ],
-        symbolizers=list(outcome.symbolizers),
-    )
 
 
 def symbolization_in_text(outcome: Symbolization) -> Table:

@@ -17,7 +17,10 @@ from vllm_forensics.model.sanitizer import (
 )
 from vllm_forensics.model.sanitizer_sieve import BaselineOutcome
 from vllm_forensics.render.json_text import json_text
-from vllm_forensics.render.sanitizer_locations import SymbolizationWire, symbolization_to_wire
+from vllm_forensics.render.sanitizer_locations_wire import (
+    SymbolizationWire,
+    symbolization_to_wire,
+)
 from vllm_forensics.render.wire import FailureWire
 
 

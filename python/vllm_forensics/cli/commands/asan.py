@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -13,13 +15,12 @@ from vllm_forensics.capture.logs import repository_root
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
-from vllm_forensics.investigate.symbol_index import open_symbols
-from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.model.sanitizer import SanitizerAnswer
 from vllm_forensics.render.clean import clean
 from vllm_forensics.render.sanitizer_clean import clean_answer
 
-if TYPE_CHECKING:  # rich is imported only for text
+if TYPE_CHECKING:  # what few runs need is imported when it is asked for
+    from vllm_forensics.investigate.symbolize import Symbolizer
     from vllm_forensics.render.terminal import TerminalStyle
 
 
@@ -116,7 +117,7 @@ def command(logs: tuple[str, ...], **options: object) -> None:
         _why(logs, chosen)
     if chosen.symbols and not chosen.symbolize:
         raise UsageError("--symbols is of no use alone", remedy="add --symbolize")
-    with open_symbols(chosen.symbols) as symbols:
+    with _symbolizer(chosen) as symbolizer:
         answer = investigate_logs(
             logs,
             AsanOptions(
@@ -124,12 +125,24 @@ def command(logs: tuple[str, ...], **options: object) -> None:
                 with_source=chosen.output_format == "text",
                 baseline=chosen.baseline,
                 suppressions=chosen.suppressions,
-                symbolizer=Symbolizer(symbols) if chosen.symbolize else None,
+                symbolizer=symbolizer,
             ),
         )
     shown = clean_answer(answer, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(answer))
+
+
+@contextmanager
+def _symbolizer(chosen: AsanCommandOptions) -> Iterator[Symbolizer | None]:
+    if not chosen.symbolize:
+        yield None
+        return
+    from vllm_forensics.investigate.symbol_index import open_symbols
+    from vllm_forensics.investigate.symbolize import Symbolizer
+
+    with open_symbols(chosen.symbols) as symbols:
+        yield Symbolizer(symbols)
 
 
 def _why(logs: tuple[str, ...], chosen: AsanCommandOptions) -> NoReturn:
