@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from typing import Final
 
@@ -68,6 +67,8 @@ def parted(text: str) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
+    import html  # a table of 2,000 names, of which a log has seldom one
+
     return html.unescape(match[0])
 
 
