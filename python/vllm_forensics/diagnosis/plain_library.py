@@ -24,7 +24,7 @@ def why_plain(file: BuiltFile, trace: FileTrace) -> tuple[str, ...]:
 
 def _another_compiler(file: BuiltFile, trace: FileTrace) -> Iterator[str]:
     made_by = f" ({file.proof.plain_units[0].producer})" if file.proof.plain_units else ""
-    yield f"another compiler than the one that the build was given linked it{made_by}"
+    yield f"the compiler that the build was given did not link it{made_by}"
     yield from _cited(trace.compiler_lines, "chooses a compiler")
 
 
