@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import importlib.util
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Final, Self
 import msgspec
 
 from vllm_forensics.capture.process import Limits
-from vllm_forensics.capture.worker_pool import WorkerPool
+from vllm_forensics.capture.worker_pool import WorkerPool, path_as_text
 from vllm_forensics.errors import ToolError
 from vllm_forensics.model.unwind import (
     MappedFile,
@@ -153,9 +152,9 @@ class Unwinder:
     ) -> _WireAnswer:
         request = _ENCODE(
             {
-                "core": _bytes_of(core),
+                "core": path_as_text(core),
                 "files": [
-                    (_bytes_of(file.path), _bytes_of(file.debug_path), file.start, file.end)
+                    (path_as_text(file.path), path_as_text(file.debug_path), file.start, file.end)
                     for file in files
                 ],
                 "walks": [
@@ -174,11 +173,6 @@ class Unwinder:
         if len(answer.walks) != len(starts) or len(answer.lines) != len(places):
             raise ToolError("the unwinder answered another question", remedy=_REMEDY)
         return answer
-
-
-def _bytes_of(path: str) -> str:
-    """A path's bytes as text that JSON can carry: one character, up to 255, for each."""
-    return os.fsencode(path).decode("latin-1")
 
 
 _SHARED: Final[list[Unwinder]] = []

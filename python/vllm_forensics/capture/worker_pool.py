@@ -29,6 +29,11 @@ _LENGTH_BYTES: Final = 4
 _LAST_BREATH_S: Final = 2.0
 
 
+def path_as_text(path: str) -> str:
+    """A path's bytes as text that JSON can carry: one character, up to 255, for each."""
+    return os.fsencode(path).decode("latin-1")
+
+
 class WorkerGoneError(Exception):
     """A child died, was too slow, or said what it never should."""
 

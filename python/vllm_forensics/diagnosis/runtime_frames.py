@@ -17,7 +17,8 @@ RUNTIME_MODULES: Final = (
     (r"libstdc\+\+\.so.*|libc\+\+(abi)?\.so.*|libsupc\+\+.*", "the C++ library"),
     (r"libgcc_s.*|libunwind\.so.*", "the unwinder"),
     (r"lib(asan|ubsan|tsan|lsan|hwasan|msan)\.so.*|libclang_rt\..*", "sanitizer runtimes"),
-    (r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?", "the interpreter"),
+    (r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?|python(-(asan|ubsan|tsan))+", "the interpreter"),
+    (r"libffi\.so.*", "ctypes' and cffi's way into C"),
     (r"lib(gomp|omp|iomp5)[.-].*", "the OpenMP runtime: it calls the loop bodies"),
     (r"lib(jemalloc|tcmalloc|mimalloc).*", "allocators that stand in for malloc"),
     (r"linux-vdso\.so.*|\[vdso\]", "the kernel's own code page"),
@@ -38,17 +39,24 @@ RUNTIME_FUNCTIONS: Final = (
     (r"_start|__libc_start_.*|_dl_.*|__restore_rt|_init|_fini", "start-up code"),
     (r"Py_FatalError|_?Py[A-Z_].*", "the interpreter, where it is linked into the program"),
 )
+_OWN_EXTENSIONS: Final = "/lib-dynload/"
+_PYTHON_LIBRARY: Final = re.compile(r"/python3(\.\d+)?/(?!(site|dist)-packages/)|^<frozen ")
+"""Python's own library, frozen modules too; `<string>` is what a user typed."""
 _MODULES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_MODULES))
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_FUNCTIONS))
 
 
 def is_runtime_module(path: str) -> bool:
-    """Is the file a runtime's, by its name?"""
+    """Is the file a runtime's, by its name, or one of Python's own extension modules?"""
+    if _OWN_EXTENSIONS in path:
+        return True
     return _MODULES.fullmatch(path.rsplit("/", 1)[-1]) is not None
 
 
 def is_own(frame: Frame) -> bool:
     """Is this a call of the user's own code? A frame that nobody can place is not."""
+    if frame.kind is FrameKind.PYTHON:
+        return frame.file is not None and _PYTHON_LIBRARY.search(frame.file) is None
     if frame.kind is FrameKind.SIGNAL or (frame.module is None and frame.function is None):
         return False
     if frame.module is not None and is_runtime_module(frame.module):

@@ -73,6 +73,7 @@ class LayeredImage:
             WalkedStacks(notes, store, core, unwinder, self._loader.bad_calls) if unwinder else None
         )
         self._levels: dict[int, int] = {}
+        self._walked: tuple[Frame, ...] = ()
         self._start_gdb = start_gdb
         self._gdb: GdbSession | None = None
         self._gap: Gap | None = None if start_gdb else _NOT_ASKED
@@ -204,6 +205,8 @@ class LayeredImage:
         thread = self._gdb_thread(self.threads[0])
         if isinstance(thread, Gap):
             return thread
+        if self._walked and frame.index not in self._levels:
+            self._match([frame], thread)
         where = f"--thread {thread} --frame {self._levels.get(frame.index, frame.index)}"
         result = self._command(f'-data-evaluate-expression {where} "{name}"')
         if isinstance(result, Gap):
@@ -232,17 +235,23 @@ class LayeredImage:
         frames = walked.value.frames
         wanted = [frame for frame in frames if frame.line is not None and is_own(frame)]
         wanted = wanted[:_FRAMES_WITH_VARIABLES]
+        if thread.crashed:
+            self._walked = frames
         if not thread.crashed or not wanted:
             return walked
-        needed = frames[: wanted[-1].index + 1]
-        self._loader.needs(frame.module for frame in needed)
+        self._loader.needs(frame.module for frame in frames[: wanted[-1].index + 1])
         number = self._gdb_thread(thread)
         if isinstance(number, Gap):
             return walked
-        raw = self._list_frames(number, len(needed), wanted[-1].pc)
-        self._levels = _matched(wanted, raw)
+        self._match(wanted, number)
         filled = self._with_variables(list(frames), number)
         return Known(value=replace(walked.value, frames=tuple(filled)), tier=walked.tier)
+
+    def _match(self, wanted: list[Frame], thread: str) -> None:
+        """Find gdb's levels of some of a thread's frames, with no more modules than that needs."""
+        last = wanted[-1]
+        raw = self._list_frames(thread, last.index + 1, last.pc)
+        self._levels |= _matched(wanted, raw)
 
     def _unwind(self, thread: Thread) -> Answer[Stack]:
         number = self._gdb_thread(thread)

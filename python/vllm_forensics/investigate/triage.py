@@ -24,6 +24,7 @@ from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
 from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.finding import Diagnosis
@@ -84,6 +85,7 @@ def triage(
         if own is not None:
             own.shutdown(cancel_futures=True)
             close_shared_unwinder()
+            close_python_stacks()
     crashes = tuple(_crashes(results, cores))
     failures = [result for core in cores if isinstance(result := results[core], Failure)]
     if not cores:
@@ -138,6 +140,8 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
         store.program = notes.process.program
         with open_image(path, notes, store, options, depth) as image:
             crash = _explain(path, notes, store, image)
+        if depth is not Depth.NOTES:
+            crash = with_python(crash, notes, store)
         gaps = (_NO_STACKS, *crash.gaps) if depth is Depth.NOTES else crash.gaps
         return replace(crash, depth=depth, gaps=gaps)
     except ForensicsError as error:

@@ -36,6 +36,8 @@ class ThreadReport:
     fault_pc: Address | None = None
     fault_index: int = 0
     """The index of the first frame that belongs to the fault; the ones before are a handler's."""
+    gil: str | None = None
+    """`holds` or `waits`: what it has to do with Python's interpreter lock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,9 @@ def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+_NOTED: Final = {FrameKind.INLINED: "inlined", FrameKind.PYTHON: "Python"}
+
+
 class _Writer:
     """Turns a report into lines and small tables."""
 
@@ -210,8 +213,8 @@ class _Writer:
             _function(frame).ljust(_FUNCTION_WIDTH), style="culprit" if is_culprit else "head"
         )
         line.append(f"  {_place(frame)}", style="none")
-        if frame.kind is FrameKind.INLINED:
-            line.append("  inlined", style="quiet")
+        if frame.kind in _NOTED:
+            line.append(f"  {_NOTED[frame.kind]}", style="quiet")
         yield line
         if is_culprit and crash.excerpt is not None:
             yield from _source(crash.excerpt)
@@ -263,7 +266,9 @@ def _fold(hidden: list[Frame]) -> Iterator[RenderableType]:
     if len(hidden) == 1 and hidden[0].function:
         yield Text(f"  #{hidden[0].index:<3}{_function(hidden[0])}", style="quiet")
         return
-    modules = dict.fromkeys(_library(frame.module) for frame in hidden)
+    modules = dict.fromkeys(
+        "Python" if frame.kind is FrameKind.PYTHON else _library(frame.module) for frame in hidden
+    )
     shown = ", ".join(list(modules)[:3])
     yield Text(f"      {_count(len(hidden), 'runtime frame')} folded ({shown})", style="quiet")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -251,7 +251,7 @@ def _thread(thread: ThreadReport) -> ThreadWire:
         id=thread.tid,
         name=thread.name,
         crashed=thread.crashed,
-        gil=None,
+        gil=cast("Literal['holds', 'waits'] | None", thread.gil),
         frames=[_frame(frame) for frame in thread.stack.frames],
         frames_truncated=thread.stack.truncated,
         recursion=RecursionWire(

@@ -1,0 +1,62 @@
+"""Joins a thread's native frames with its Python ones, each where it was: C++ over Python over C++.
+
+The interpreter's evaluation loop is one native frame for a run of Python functions that call each
+other; where C code calls Python again, a new loop begins, and Python marks that function's frame.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.model.answer import Tier
+from vllm_forensics.model.python_stack import PythonFrame, PythonThread
+from vllm_forensics.model.stack import Frame, FrameKind
+
+_EVALUATION: Final = "_PyEval_EvalFrameDefault"
+_TAIL_CALLS: Final = "_TAIL_CALL_"
+"""CPython 3.14 may be built with one C function for each instruction; each stands for the loop."""
+_TAKES_GIL: Final = "take_gil"
+
+
+def merge_stack(native: tuple[Frame, ...], python: tuple[PythonFrame, ...]) -> tuple[Frame, ...]:
+    """All frames, innermost first, not yet numbered anew.
+
+    Python frames stand before the loop that ran them. Those that no loop is left for are older than
+    the last native frame that could be unwound: they stand at the end.
+    """
+    merged: list[Frame] = []
+    left = list(python)
+    for frame in native:
+        if _is_loop(frame):
+            while left:
+                called = left.pop(0)
+                merged.append(_python(called))
+                if called.is_entry:
+                    break
+        merged.append(frame)
+    return (*merged, *(_python(called) for called in left))
+
+
+def gil_of(thread: PythonThread | None, native: tuple[Frame, ...]) -> str | None:
+    """`holds`, `waits`, or None: what a thread has to do with the interpreter's lock."""
+    if any(frame.function == _TAKES_GIL for frame in native):
+        return "waits"
+    return "holds" if thread is not None and thread.holds_gil else None
+
+
+def _is_loop(frame: Frame) -> bool:
+    if frame.kind is not FrameKind.NATIVE or frame.function is None:
+        return False
+    return frame.function.startswith((_EVALUATION, _TAIL_CALLS))
+
+
+def _python(called: PythonFrame) -> Frame:
+    return Frame(
+        index=0,
+        pc=0,
+        function=called.function,
+        tier=Tier.PYSTACK,
+        kind=FrameKind.PYTHON,
+        file=called.file,
+        line=called.line,
+    )

@@ -1,0 +1,140 @@
+"""Adds Python's half of the stacks to a crash that the native half explained already."""
+
+from __future__ import annotations
+
+import atexit
+import re
+import threading
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.capture.files import read_source
+from vllm_forensics.capture.python_stacks import PythonStacks, has_pystack
+from vllm_forensics.diagnosis.mixed_stack import gil_of, merge_stack
+from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.errors import ToolError
+from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.model.answer import Gap, Tier
+from vllm_forensics.model.python_stack import PythonThread
+from vllm_forensics.model.report import Crash, SourceExcerpt, ThreadReport
+from vllm_forensics.model.stack import Frame, FrameKind
+
+_INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
+_SHARED: Final[list[PythonStacks]] = []
+_SHARING: Final = threading.Lock()
+
+
+def with_python(crash: Crash, notes: CoreImage, store: ModuleStore) -> Crash:
+    """The crash with Python frames where they were, if the process held an interpreter."""
+    interpreters = [m for m in notes.modules if _INTERPRETER.fullmatch(m.name)]
+    if not interpreters:
+        return crash
+    threads: tuple[PythonThread, ...] = ()
+    try:
+        threads = _read(crash, notes, store)
+    except ToolError as error:
+        gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.PYSTACK)
+        crash = replace(crash, gaps=(*crash.gaps, gap))
+    by_tid = {thread.tid: thread for thread in threads}
+    merged = [_merged(thread, by_tid.get(thread.tid)) for thread in crash.threads]
+    return _with_caller(_with_culprit(crash, tuple(thread for thread, _ in merged), merged[0][1]))
+
+
+def close_python_stacks() -> None:
+    """End the children that read Python frames; the next question starts new ones."""
+    with _SHARING:
+        while _SHARED:
+            _SHARED.pop().close()
+        atexit.unregister(close_python_stacks)
+
+
+def _read(crash: Crash, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread, ...]:
+    """Ask pystack, if the files that it will read are the ones that crashed.
+
+    Raises:
+        ToolError: they are not, or pystack is missing or found nothing.
+
+    """
+    if not has_pystack():
+        raise ToolError("no Python frames: pystack is not installed", remedy="pip install pystack")
+    program = next((m for m in notes.modules if m.path == notes.process.program), None)
+    read = [m for m in notes.modules if m is program or _INTERPRETER.fullmatch(m.name)]
+    for module in read:
+        answer = store(module)
+        if isinstance(answer, Gap):
+            raise ToolError(f"no Python frames: {answer.what}", remedy=answer.remedy)
+    if program is None:
+        raise ToolError("no Python frames: the core does not name its program", remedy="")
+    return _shared().read(crash.core, store.path_of(program))
+
+
+def _shared() -> PythonStacks:
+    with _SHARING:
+        if not _SHARED:
+            _SHARED.append(PythonStacks())
+            atexit.register(close_python_stacks)
+        return _SHARED[0]
+
+
+def _merged(
+    thread: ThreadReport, python: PythonThread | None
+) -> tuple[ThreadReport, dict[int, int]]:
+    """The thread with both halves, and each native frame's new index by its old one."""
+    native = thread.stack.frames
+    frames = merge_stack(native, python.frames if python is not None else ())
+    moved = {
+        frame.index: at for at, frame in enumerate(frames) if frame.kind is not FrameKind.PYTHON
+    }
+    recursion = thread.stack.recursion
+    stack = replace(
+        thread.stack,
+        frames=tuple(replace(frame, index=at) for at, frame in enumerate(frames)),
+        recursion=recursion
+        and replace(recursion, first_index=moved.get(recursion.first_index, recursion.first_index)),
+    )
+    return replace(
+        thread,
+        stack=stack,
+        fault_index=moved.get(thread.fault_index, thread.fault_index),
+        gil=gil_of(python, native),
+    ), moved
+
+
+def _with_culprit(crash: Crash, threads: tuple[ThreadReport, ...], moved: dict[int, int]) -> Crash:
+    """The same culprit at its new place; where no native code is the user's own, Python's."""
+    culprit = crash.culprit
+    if culprit is not None:
+        culprit = replace(culprit, index=moved.get(culprit.index, culprit.index))
+        return replace(crash, threads=threads, culprit=culprit)
+    own = next((frame for frame in _python_frames(threads[0]) if is_own(frame)), None)
+    return replace(crash, threads=threads, culprit=own, excerpt=own and _excerpt(own))
+
+
+def _with_caller(crash: Crash) -> Crash:
+    """One more sentence: which Python code led there."""
+    calls = _python_frames(crash.threads[0])
+    own = next((frame for frame in calls if is_own(frame)), next(iter(calls), None))
+    if own is None:
+        return crash
+    place = f" ({own.file}:{own.line})" if own.file and own.line else ""
+    sentence = f" In Python it was below {own.function}{place}."
+    return replace(crash, explanation=crash.explanation + sentence)
+
+
+def _python_frames(thread: ThreadReport) -> tuple[Frame, ...]:
+    return tuple(
+        frame
+        for frame in thread.stack.frames[thread.fault_index :]
+        if frame.kind is FrameKind.PYTHON
+    )
+
+
+def _excerpt(frame: Frame) -> SourceExcerpt | None:
+    if frame.file is None or frame.line is None:
+        return None
+    first = max(1, frame.line - 1)
+    lines = read_source(frame.file, first, frame.line + 1)
+    if frame.line - first >= len(lines):
+        return None
+    return SourceExcerpt(file=frame.file, first_line=first, lines=lines, marked_line=frame.line)

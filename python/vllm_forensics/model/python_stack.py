@@ -1,0 +1,26 @@
+"""Python's own view of a process: which functions its threads are in, and who has the GIL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonFrame:
+    """One Python function on a thread's stack."""
+
+    function: str
+    file: str | None
+    line: int | None
+    is_entry: bool
+    """C code called it: the interpreter's evaluation loop began here, and runs what it calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonThread:
+    """A thread that the interpreter knows."""
+
+    tid: int
+    frames: tuple[PythonFrame, ...]
+    """Innermost first."""
+    holds_gil: bool | None
