@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from vllm_forensics.errors import EvidenceError
 
-PIECE: Final = 1 << 20
+PIECE: Final = 1 << 17
 _INPUT: Final = 1 << 12
 _MAX_LAYERS: Final = 4
 """A log in .zst in a .tar.gz in a .gz: more is not a log."""
@@ -111,6 +111,16 @@ def is_compressed(head: bytes) -> bool:
     return any(head.startswith(magic) for magic in _MAKERS) or _skippable(head)
 
 
+def inflate(source: Source) -> Iterator[bytes]:
+    """A deflated stream without a header, as in a zip; what follows it stays in the source.
+
+    Raises:
+        EvidenceError: it is damaged or cut off.
+
+    """
+    yield from _member(_Codec("zip", _Inflate(-zlib.MAX_WBITS), (zlib.error,)), source)
+
+
 def _skippable(head: bytes) -> bool:
     """A Zstandard frame for other uses; pzstd begins with one."""
     return head[1:4] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
@@ -157,8 +167,8 @@ def _member(codec: _Codec, source: Source) -> Iterator[bytes]:
 class _Inflate:
     """zlib's decoder with the interface of the others."""
 
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
+    def __init__(self, wbits: int) -> None:
+        self._inner = zlib.decompressobj(wbits)
         self._full = False
 
     @property
@@ -181,7 +191,7 @@ class _Inflate:
 
 
 def _gzip() -> _Codec:
-    return _Codec("gzip", _Inflate(), (zlib.error,))
+    return _Codec("gzip", _Inflate(zlib.MAX_WBITS | 16), (zlib.error,))
 
 
 def _bzip2() -> _Codec:

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from vllm_forensics.capture.compressed import PIECE, Source, expand
-from vllm_forensics.capture.log_archive import ZIP_MAGICS, is_tar, tar_members, zip_members
+from vllm_forensics.capture.log_archive import (
+    ZIP_MAGICS,
+    has_zip_directory,
+    is_tar,
+    streamed_zip_members,
+    tar_members,
+    zip_members,
+)
 from vllm_forensics.errors import EvidenceError
 
 STANDARD_INPUT: Final = "-"
@@ -68,11 +75,13 @@ def open_logs(path: str) -> Iterator[Log]:
         source = Source(expand(_raw(path, stream)))
         head = source.peek(_TAR_HEAD)
         if head.startswith(ZIP_MAGICS):
-            if not _is_seekable_zip(stream):
-                raise EvidenceError(
-                    "is a zip that cannot be read as a stream", remedy="save it to a file first"
-                )
-            members = zip_members(stream)
+            position = stream.tell() if stream.seekable() else 0
+            if has_zip_directory(stream):
+                members = zip_members(stream)
+            else:
+                if stream.seekable():
+                    stream.seek(position)
+                members = streamed_zip_members(source)
         elif is_tar(head):
             members = tar_members(source)
         else:
@@ -118,16 +127,6 @@ def _raw(path: str, stream: IO[bytes]) -> Iterator[bytes]:
 def _unreadable(path: str, error: Exception) -> EvidenceError:
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return EvidenceError(f"could not be read to its end: {reason}", remedy=f"ls -l {Path(path)}")
-
-
-def _is_seekable_zip(stream: IO[bytes]) -> bool:
-    """Is the zip the file itself, and not what another compression or a pipe gives out?"""
-    if not stream.seekable():
-        return False
-    stream.seek(0)
-    found = stream.read(4).startswith(ZIP_MAGICS)
-    stream.seek(0)
-    return found
 
 
 def repository_root() -> str | None:

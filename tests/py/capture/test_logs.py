@@ -278,14 +278,57 @@ def test_a_zip_that_claims_a_huge_list_is_refused(tmp_path: Path) -> None:
         members(path)
 
 
-def test_a_zip_without_its_end_is_damaged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost", [40, 200, 3_000])
+def test_a_zip_that_lost_its_end_gives_what_it_has(lost: int, tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w") as out:
-        out.writestr("one", TEXT)
-    path.write_bytes(path.read_bytes()[:-40])
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("one", b"first\n")
+        out.writestr("two", TEXT)
+    path.write_bytes(path.read_bytes()[:-lost])
 
-    with pytest.raises(EvidenceError, match="damaged zip"):
-        members(path)
+    kept, error = as_far_as_possible(path)
+
+    assert (b"first\n" + TEXT).startswith(kept)
+    assert kept.startswith(b"first\nline 0")
+    assert (error is not None) == (lost > 40)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_may_come_through_a_pipe_or_be_compressed(method: int, tmp_path: Path) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr("folder/", b"")
+        archive.writestr("one", TEXT)
+        archive.writestr("two.zst", zstd.compress(b"second\n"))
+    path = tmp_path / "a.zip.gz"
+    path.write_bytes(gzip.compress(out.getvalue()))
+
+    assert members(path) == {"one": TEXT, "two.zst": b"second\n"}
+
+
+class Pipe(io.RawIOBase):
+    """What zipfile takes for a pipe: it writes sizes behind the data then."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        self.data += bytes(data)  # type: ignore[call-overload]
+        return len(data)  # type: ignore[arg-type]
+
+
+def test_sizes_may_stand_behind_the_data_of_a_streamed_zip(tmp_path: Path) -> None:
+    pipe = Pipe()
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("one", TEXT)
+        archive.writestr("two", b"second\n")
+    path = tmp_path / "a.zip.gz"
+    path.write_bytes(gzip.compress(pipe.data))
+
+    assert members(path) == {"one": TEXT, "two": b"second\n"}
 
 
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
