@@ -71,7 +71,7 @@ def build_launcher(plan: LauncherPlan) -> Path:
     facts = _ask(plan.python)
     include = _include_folder(facts)
     compile_part = [
-        *(plan.compiler, "-std=c++17", "-O1", "-g", f"-fsanitize={FLAVOURS[plan.flavour]}"),
+        *(plan.compiler, "-std=c++17", "-O1", f"-fsanitize={FLAVOURS[plan.flavour]}"),
         *_runtime_options(plan),
         *(f"-I{include}", f"-I{source_folder().parent}"),
         *(str(source_folder() / name) for name in _SOURCES),

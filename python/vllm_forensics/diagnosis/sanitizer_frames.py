@@ -76,7 +76,9 @@ _INTERPRETER_NAMES: Final = re.compile(r"_?Py[A-Z_]\w*")
 _INTERPRETER_FILES: Final = re.compile(
     r"(?:.*/)?(?:Objects|Python|Modules|Include|Parser|Programs)/(?:[\w/]+/)?\w+\.[ch]"
 )
-_INTERPRETER_MODULES: Final = re.compile(r"(?:.*/)?(?:lib)?python\d(?:\.\d+)?[a-z]*(?:\.so.*)?")
+_INTERPRETER_MODULES: Final = re.compile(
+    r"(?:.*/)?(?:(?:lib)?python\d(?:\.\d+)?[a-z]*(?:\.so.*)?|python(?:-(?:asan|ubsan|tsan))+)"
+)
 _LIBRARY_CODE: Final = re.compile(
     r"(?:std|__gnu_cxx|pybind11|nanobind|boost|testing|fuzzer|core|alloc)::.*"
 )
