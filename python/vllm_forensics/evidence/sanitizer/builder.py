@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.frames import parse_frame
 from vllm_forensics.evidence.sanitizer.plain import read_frame
+from vllm_forensics.evidence.sanitizer.stacks import StackCollector
 from vllm_forensics.evidence.sanitizer.wrapped import better_frame, joined, unfinished
 from vllm_forensics.model.sanitizer import (
     Access,
     Leak,
-    PrintedFrame,
     PrintedReport,
     Region,
     Role,
-    StackEvent,
 )
 
 _MAX_RAW_LINES: Final = 4_000
@@ -90,28 +89,19 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-@dataclass(slots=True)
-class _OpenStack:
-    role: Role
-    thread: str | None
-    what: str | None
-    creator: str | None
-    frames: list[PrintedFrame] = field(default_factory=list)
-
-
-class ReportBuilder:
+class ReportBuilder(StackCollector):
     """One report while it is read. `feed` says whether a line belongs to it."""
 
     __slots__ = (
-        "_broken", "_cut", "_header_words", "_lost", "_raw", "_skip_due", "_skipping", "_stack",
-        "_stacks", "_tail", "_width", "access_size", "access_type", "address", "done",
-        "first_line", "foreign", "hints", "kind", "last_line", "last_number", "leaks", "location",
-        "locks", "message", "pc", "pid", "provisional", "reads_header", "region", "runtime",
-        "shadow", "shadow_byte", "summary", "thread",
+        "_broken", "_header_words", "_raw", "_tail", "_width", "access_size", "access_type",
+        "address", "done", "first_line", "foreign", "hints", "kind", "last_line", "last_number",
+        "leaks", "location", "locks", "message", "pc", "pid", "provisional", "reads_header",
+        "region", "runtime", "shadow", "shadow_byte", "summary", "thread",
     )  # fmt: skip
 
     def __init__(self, runtime: Runtime, kind: str | None, line: int, text: str) -> None:
         """Begin with the header's line, number and text; `headers` fills in what it says."""
+        super().__init__()
         self.runtime = runtime
         self.kind = kind
         self.pid: int | None = None
@@ -138,12 +128,8 @@ class ReportBuilder:
         self._raw = [text]
         self._tail = text
         self._width = len(text)
-        self._cut = self._broken = False
+        self._broken = False
         self._header_words: str | None = None
-        self._stacks: list[_OpenStack] = []
-        self._skipping = self._lost = False
-        self._skip_due = -1
-        self._stack: _OpenStack | None = None
         if runtime.first_role is not None:
             self._open(runtime.first_role, None, None, None)
 
@@ -201,29 +187,12 @@ class ReportBuilder:
     @property
     def due(self) -> int | None:
         """The number of the next frame of its stack; -1 where none is to come, None if unknown."""
-        if self._stack is not None:
-            return self._stack.frames[-1].index + 1 if self._stack.frames else 0
-        if self.summary is not None:
-            return -1
-        return None if self._lost else self._skip_due
-
-    @property
-    def awaits_use(self) -> bool:
-        """Is the first frame of all still to come?"""
-        return len(self._stacks) == 1 and not self._stacks[0].frames and not self._lost
+        return -1 if self._stack is None and self.summary is not None else self.next_index
 
     @property
     def awaits_pc(self) -> int | None:
         """What the very first frame's pc is known to be, or one instruction behind it."""
         return int(self.pc, 16) if self.pc is not None and self.awaits_use else None
-
-    @property
-    def top_place(self) -> str | None:
-        """FILE:LINE of the use's innermost frame that has one."""
-        frames = (
-            frame for stack in self._stacks if stack.role is Role.USE for frame in stack.frames
-        )
-        return next((f"{frame.file}:{frame.line}" for frame in frames if frame.line), None)
 
     def would_read(self, stripped: str) -> bool:
         """Is this a line of a report like this one, whosever it is?"""
@@ -232,10 +201,6 @@ class ReportBuilder:
             or self.runtime.combined.match(stripped) is not None
             or _SUMMARY.match(stripped) is not None
         )
-
-    def lose_stack(self) -> None:
-        """What follows may be another report's: this stack ends here, and not by itself."""
-        self._stack, self._skipping, self._lost, self._cut = None, True, True, True
 
     def lose_stacks(self) -> None:
         """What was read since the header may have been another report's."""
@@ -297,7 +262,7 @@ class ReportBuilder:
         if isinstance(rule, Section):
             groups = detail.groupdict()
             if rule.role is None:
-                self._stack, self._skipping, self._lost, self._skip_due = None, True, False, 0
+                self._skip()
             else:
                 self._open(rule.role, groups.get("thread"), stripped, groups.get("creator"))
         if rule.action is not None:
@@ -367,11 +332,6 @@ class ReportBuilder:
         before = whole if stripped[0] == "(" else whole[: len(whole) - len(stripped)]
         return known.file is None and known.module is None and unfinished(before)
 
-    def _open(self, role: Role, thread: str | None, what: str | None, creator: str | None) -> None:
-        self._stack = _OpenStack(role, thread, what, creator)
-        self._stacks.append(self._stack)
-        self._skipping = self._lost = False
-
     def _frame(self, stripped: str) -> bool:
         frame = read_frame(stripped)
         if frame is None:
@@ -393,21 +353,6 @@ class ReportBuilder:
             return False
         stack.frames.append(frame)
         return True
-
-    @property
-    def thread_before(self) -> str | None:
-        """The thread of the stack before the one that was opened last."""
-        return self._stacks[-2].thread if len(self._stacks) > 1 else None
-
-    def introduce(self, words: str) -> None:
-        """Say what the stack that was opened last is in the words that other runtimes use."""
-        if self._stack is not None:
-            self._stack.what = words
-
-    def set_stack_thread(self, thread: str | None) -> None:
-        """The thread of the stack that was opened last, where a later line names it."""
-        if self._stack is not None:
-            self._stack.thread = thread
 
     def build(self) -> PrintedReport:
         """The report as far as it was read."""
@@ -453,33 +398,3 @@ class ReportBuilder:
             return None
         words = self.summary.partition(": ")[2].split(" ")
         return words[0].lower() or None
-
-    def _chain(self) -> tuple[StackEvent, ...]:
-        """In the order in which things happened where that is known; else as printed."""
-        events = [
-            StackEvent(
-                role=stack.role,
-                thread=stack.thread,
-                frames=tuple(stack.frames),
-                what=stack.what,
-                created_by=stack.creator,
-            )
-            for stack in self._stacks
-            if stack.frames or (stack.what is not None and stack.role is Role.THREAD_CREATE)
-        ]
-        origins = [event for event in events if event.role is Role.ORIGIN]
-        rest = [event for event in events if event.role is not Role.ORIGIN]
-        # MemorySanitizer prints the newest first: use, stored, created.
-        return tuple(sorted((*reversed(origins), *rest), key=lambda event: _TIME[event.role]))
-
-
-_TIME: Final = {
-    Role.ORIGIN: 0,
-    Role.ALLOCATE: 0,
-    Role.FREE: 1,
-    Role.PREVIOUS_ACCESS: 2,
-    Role.USE: 3,
-    Role.LOCK_ACQUIRE: 4,
-    Role.LEAK: 4,
-    Role.THREAD_CREATE: 5,
-}
