@@ -1,0 +1,157 @@
+"""Both halves of a stack: C++ over Python over C++, in every Python that is here."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.py.integration.crashes import compile_program, leave_core
+from tests.py.integration.tool import Json, triage_in_process
+
+pytestmark = pytest.mark.gdb
+
+LIBRARY = """\
+#include <chrono>
+#include <thread>
+struct Request { char padding[0x38]; long tokens; };
+extern "C" __attribute__((noinline)) long count(Request* volatile request) {
+  return request->tokens;  // line 5
+}
+extern "C" __attribute__((noinline)) long call_back(long (*handler)(long)) {
+  return handler(1) + 1;
+}
+extern "C" long count_later(Request* request) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  return count(request) + 1;
+}
+extern "C" long count_elsewhere(Request* request) {
+  std::thread worker([=] { count(request); });
+  worker.join();
+  return 0;
+}
+"""
+PROGRAM = """\
+import ctypes, sys, threading, time
+library = ctypes.CDLL(sys.argv[1])
+
+@ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)
+def on_event(number):
+    return getattr(library, sys.argv[2])(None)  # line 6
+
+def serve():
+    return library.call_back(on_event)  # line 9
+
+def spin():
+    while True:
+        pass
+
+if sys.argv[2] == "count_later":
+    threading.Thread(target=spin, daemon=True).start()
+    time.sleep(0.1)
+serve()
+"""
+
+
+def pythons() -> list[str]:
+    """The interpreters of several versions, by name: the one of the tests, and others on PATH."""
+    return [f"python3.{minor}" for minor in (11, 12, 13)]
+
+
+def interpreter(name: str) -> str:
+    """Its path; pyenv keeps versions that are not chosen beside the one that is."""
+    running = f"python3.{sys.version_info.minor}"
+    if name == running:
+        return sys.executable
+    version = Path(sys.base_prefix).parent
+    found = [
+        *sorted(version.glob(f"{name.removeprefix('python')}.*/bin/{name}")),
+        shutil.which(name),
+    ]
+    for path in found:
+        works = path and subprocess.run([path, "-c", ""], capture_output=True, check=False)
+        if works and works.returncode == 0:
+            return str(path)
+    pytest.skip(f"{name} is not on this machine")
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("library")
+    return compile_program(LIBRARY, folder / "libevents.so", "-shared", "-fPIC")
+
+
+def crash_of(python: str, library: Path, where: str, folder: Path) -> Json:
+    program = folder / "server.py"
+    program.write_text(PROGRAM)
+    command = [interpreter(python), str(program), str(library), where]
+    core = leave_core(command, folder / "crash", dies_of=signal.SIGSEGV)
+    [crash] = triage_in_process(core)["crashes"]
+    assert isinstance(crash, dict)
+    return crash
+
+
+def shown(thread: Json) -> list[tuple[str, str | None]]:
+    """The frames that are not the interpreter's or a runtime's, as (kind, function)."""
+    mine = {"count", "call_back", "on_event", "serve", "<module>", "spin"}
+    return [(f["kind"], f["function"]) for f in thread["frames"] if f["function"] in mine]
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_native_and_python_frames_stand_as_they_were(
+    python: str, library: Path, tmp_path: Path
+) -> None:
+    crash = crash_of(python, library, "count", tmp_path)
+
+    thread = crash["threads"][0]
+    assert shown(thread) == [
+        ("native", "count"),
+        ("python", "on_event"),
+        ("native", "call_back"),
+        ("python", "serve"),
+        ("python", "<module>"),
+    ]
+    by_name = {frame["function"]: frame for frame in thread["frames"]}
+    assert by_name["on_event"]["line"] == 6
+    assert by_name["serve"]["line"] == 9
+    assert by_name["on_event"]["file"] == str(tmp_path / "server.py")
+    assert {by_name["serve"]["tier"], by_name["call_back"]["tier"]} == {"pystack", "libdw"}
+    assert [frame["index"] for frame in thread["frames"]] == list(range(len(thread["frames"])))
+    assert crash["culprit"]["function"] == "count"
+    assert crash["culprit"]["line"] == 5
+    assert "on_event" in crash["explanation"]
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_it_is_said_who_has_the_lock_and_who_waits(
+    python: str, library: Path, tmp_path: Path
+) -> None:
+    """ctypes gives the lock up around a call, so the spinning thread had it."""
+    crash = crash_of(python, library, "count_later", tmp_path)
+
+    other = next(thread for thread in crash["threads"] if ("python", "spin") in shown(thread))
+
+    assert other["gil"] == "holds"
+    assert crash["threads"][0]["gil"] is None
+
+
+def test_a_native_thread_that_crashed_comes_first(library: Path, tmp_path: Path) -> None:
+    crash = crash_of(f"python3.{sys.version_info.minor}", library, "count_elsewhere", tmp_path)
+
+    first, *others = crash["threads"]
+    assert first["crashed"]
+    assert shown(first) == [("native", "count")]
+    assert ("python", "on_event") in shown(others[0])
+
+
+def test_without_native_code_of_ones_own_the_culprit_is_python(tmp_path: Path) -> None:
+    program = tmp_path / "reads.py"
+    program.write_text("import ctypes\ndef read():\n    ctypes.string_at(0x10)\nread()\n")
+    core = leave_core([sys.executable, str(program)], tmp_path / "crash")
+
+    [crash] = triage_in_process(core)["crashes"]
+
+    assert crash["culprit"]["function"] == "read"
+    assert crash["culprit"]["file"] == str(program)
+    assert crash["culprit"]["line"] == 3
