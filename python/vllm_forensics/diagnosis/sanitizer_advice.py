@@ -118,6 +118,18 @@ _BY_KIND: Final = {
     "unreachable": ("the code that was promised unreachable is reached: handle that case",),
     "return": ("return a value on every path: -Wreturn-type names them",),
     "builtin": ("test for 0 before __builtin_clz and __builtin_ctz",),
+    "cfi": ("call through the function's own type; a freed object's table is not one: run ASan",),
+    "unsafe-library-call": ("allocate, lock and do I/O before the real-time function is entered",),
+    "blocking-call": ("hand the work to another thread, through a queue that never blocks",),
+    "type-aliasing-violation": (
+        "copy with memcpy or std::bit_cast instead of casting the pointer",
+    ),
+    "inconsistent-shadow-results": (
+        "reorder the computation so that no nearly equal values are subtracted, or widen the type",
+    ),
+    "inconsistent-comparison": ("compare with a tolerance that fits the rounding errors",),
+    "thread-api-error": ("check the call's result: the error's name is in the report",),
+    "thread-api-misuse": ("man 3 of the call named above says what it requires",),
 }
 _ALIASES: Final = {
     # GWP-ASan, Scudo, the kernel

@@ -154,7 +154,7 @@ def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
         kind = kind.removeprefix("maybe-").removeprefix("probably-")
     wanted = _FENCE_ACCESS.search(kind) if tool == "KFENCE" else None
     if wanted is not None:
-        kind = kind[: wanted.start()]
+        kind = kind if kind.startswith("invalid-") else kind[: wanted.start()]
     report = KernelReport(_RUNTIMES[tool], kind, number, match[0].strip())
     report.message = match[0].strip()
     report.provisional = True

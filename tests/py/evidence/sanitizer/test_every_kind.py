@@ -357,7 +357,7 @@ KERNEL = (
         for words, kind, access in (
             ("use-after-free read", "use-after-free", ("READ", None)),
             ("out-of-bounds write", "out-of-bounds", ("WRITE", None)),
-            ("invalid read", "invalid", ("READ", None)),
+            ("invalid read", "invalid-read", ("READ", None)),
             ("invalid free", "invalid-free", None),
             ("memory corruption", "memory-corruption", None),
         )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.py.evidence.sanitizer.test_robust import steps
 from tests.py.evidence.sanitizer.test_samples import PREFIXES
 
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
@@ -217,3 +218,31 @@ def test_no_document_makes_the_reader_raise(data: st.DataObject) -> None:
 
     parse_valgrind_xml([bytes(log)])
     parse_sanitizer_log([bytes(log)])
+
+
+HOSTILE = {
+    "valgrind": b"==%d== Invalid read of size 8\n==%d==    at 0x1: f (a.c:1)\n",
+    "valgrind's frames": b"==1==    at 0x1: f (a.c:1)\n",
+    "documents": b"<valgrindoutput>\n",
+    "errors": b"<error><unique>%d</unique><what>Invalid read of size 8</what></error>\n",
+    "kernel": b"BUG: KASAN: use-after-free in f\n f+0x1/0x2\n",
+    "tombstones": b"*** *** *** *** ***\npid: 1, tid: 2, name: x  >>> x <<<\n",
+    "go": b"WARNING: DATA RACE\n",
+    "minimal": b"ubsan: mul-overflow by 0x%d\n",
+    "markup": b"{{{mmap:0x%d:0x1:load:0:rx:0x0}}}\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_work_grows_with_size_only(kind: str) -> None:
+    def log(count: int) -> bytes:
+        lines = (HOSTILE[kind].replace(b"%d", b"%d" % at) for at in range(count))
+        return b"<valgrindoutput>\n" * (kind == "errors") + b"".join(lines)
+
+    small, large = log(300), log(2400)
+    parse_sanitizer_log([small])
+
+    few = steps(lambda: parse_sanitizer_log([small]))
+    many = steps(lambda: parse_sanitizer_log([large]))
+
+    assert many < 8 * few * 1.6 + 2000
