@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from vllm_forensics.errors import EvidenceError
 
 PIECE: Final = 1 << 17
+"""Bytes that lie in a processor's cache while a reader goes through them, more than once."""
 _INPUT: Final = 1 << 12
 _MAX_LAYERS: Final = 4
 """A log in .zst in a .tar.gz in a .gz: more is not a log."""

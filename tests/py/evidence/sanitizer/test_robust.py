@@ -1,8 +1,10 @@
 """No input makes the reader raise, and its work grows with the size of the input, not faster."""
 
+import gc
 import itertools
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -87,6 +89,22 @@ HOSTILE = {
     "races": b"WARNING: ThreadSanitizer: data race (pid=1)\n",
     "leaks": b"Direct leak of 9 byte(s) in 1 object(s) allocated from:\n",
     "no newline": b"runtime error: Sanitizer ",
+    "a process a line": b"==%d==ERROR: AddressSanitizer: SEGV on unknown address 0x1 (pc 0x1 T0)\n",
+    "JSON": b'{"log":"==%d==ERROR: AddressSanitizer: heap-use-after-free on address 0x1\\n"}\n',
+    "a report in a line": b"Nov 29 12:25:00 h e[1]: ==%d==ERROR: AddressSanitizer: x#012"
+    b"    #0 0x1 in f a.c:1#012    #1 0x2 in g a.c:2#012SUMMARY: AddressSanitizer: x#012\n",
+    "shadow rows": b"  0x0c047fff8000: fa fa 00[fa]fd fd 00 00 00 00 00 00 00 00 00 00\n",
+    "pytest's prefixes": b"E   E   E   E   E   E   E   E   E       #0 0x10 in f a.c:1\n",
+    "colours": b"\x1b[1m\x1b[31m\x1b[0m\x1b[1m    #0 0x10 in f\x1b[0m a.c:1\x1b[0m\n",
+    "half frames": b"    #%d 0x10 in f<a<b<(\n",
+    "halves of lines": b"READ of size 4 at\n 0x10 thread T0\n",
+    "interleaved": b"(W pid=1)     #0 0x10 in f a.c:1\n(W pid=2) ==2==ERROR: AddressSanitizer: x\n",
+    "valgrind": b"==%d== Invalid read of size 4\n==1==    at 0x10: f (a.c:1)\n",
+    "words that come late": b"== pid: 1, tid: 2\n*** *** *** ***\nCause: [MTE]: x\n",
+    "XML": b"<valgrindoutput><error><unique>0x%d</unique>\n",
+    "race ends": b"==================\nWARNING: DATA RACE\nRead at 0x1 by goroutine %d:\n",
+    "Scudo": b"Scudo ERROR: corrupted chunk header at address 0x%d\n",
+    "noise": b"2026-01-15T08:12:01Z INFO worker %d did a step, and another one\n",
 }
 
 
@@ -106,6 +124,34 @@ def test_work_grows_with_size_only(kind: str) -> None:
     many = steps(lambda: parse_sanitizer_log([large]))
 
     assert many < 8 * few * 1.6 + 2000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"2026-01-15 08:12:01 INFO worker did a step, KV cache usage: 4 %%, number %d\n",
+        b"the option -fsanitize=address of AddressSanitizer, number %d: runtime error: no\n",
+        b"    #0 0x10 in nothing_that_is_open, number %d\n",
+    ],
+)
+def test_memory_does_not_grow_with_what_is_no_report(line: bytes) -> None:
+    def peak(lines: int) -> int:
+        pieces = (
+            b"".join(line % at for at in range(first, first + 500))
+            for first in range(0, lines, 500)
+        )
+        gc.collect()
+        tracemalloc.start()
+        try:
+            reading = parse_sanitizer_log(pieces)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            assert reading.reports == ()
+
+    peak(1_000)
+
+    assert peak(10_000) < 1.5 * peak(2_000) + 100_000
 
 
 def test_a_line_without_end_is_read_in_bounded_memory() -> None:
