@@ -154,3 +154,12 @@ def test_the_text_tells_both_sides() -> None:
     assert "≠  use frame 3     main" in result.output
     assert "report 1 of 4," in " ".join(result.output.split())
     assert max(map(len, result.output.splitlines())) <= 80
+
+
+def test_what_is_own_here_does_not_change_a_signature() -> None:
+    signatures = {
+        json.loads(run("--format", "json", *own, GCC).output)["reports"][0]["signature"]
+        for own in ((), ("--own", "elsewhere"), ("--own", "asan_cases.cpp"))
+    }
+
+    assert len(signatures) == 1
