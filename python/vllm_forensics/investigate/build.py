@@ -70,7 +70,6 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
         ToolError: the build failed, or no native code came out of it.
 
     """
-    started, clock = datetime.now(UTC), time.monotonic()
     source = request.source.resolve()
     tree = read_tree(source)
     recipe = detect(tree)
@@ -86,6 +85,13 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
         ),
         tree,
     )
+    with workspace.lock:
+        return _build(workspace, recipe, watcher)
+
+
+def _build(workspace: Workspace, recipe: Recipe, watcher: Watcher) -> BuildManifest:
+    started, clock = datetime.now(UTC), time.monotonic()
+    request = workspace.request
     steps = Steps(workspace, watcher)
     outcome = recipe.build(workspace, steps)
     python = _python(workspace, recipe, steps)
@@ -94,13 +100,13 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
     built = _prove_all(workspace, outcome, steps)
     steps.note("proof", time.monotonic() - proving)
     manifest = BuildManifest(
-        source=str(source),
-        folder=str(workspace.request.folder),
+        source=str(request.source),
+        folder=str(request.folder),
         flavour=request.flavour.name,
         sanitizers=request.flavour.sanitizers,
         hardened=request.flavour.hardened,
         system=recipe.name,
-        compiler=compiler,
+        compiler=request.compiler,
         python=python,
         files=built,
         modules=_import_names(built, outcome.site),

@@ -1,5 +1,6 @@
 """`forensics build --source`: strangers' extensions, unedited, built by one command and proved."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -21,6 +22,8 @@ from tests.py.integration.foreign_projects import (
 )
 from tests.py.integration.tool import REPOSITORY, Answer, forensics
 from tests.py.integration.victim_cases import run_tool
+
+from vllm_forensics.capture.foreign_build.workspace import MARKER
 
 pytestmark = pytest.mark.asan
 SCHEMA = REPOSITORY / "docs" / "schemas" / "forensics.build.1.json"
@@ -444,6 +447,19 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert answer.status == 2
     assert "holds something" in answer.stderr
     assert [path.name for path in (tmp_path / "precious").iterdir()] == ["work"]
+
+
+def test_two_builds_in_one_folder_do_not_mix(tmp_path: Path) -> None:
+    source = make_project(tmp_path / "it", {"CMakeLists.txt": CMAKE})
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with (folder / MARKER).open("ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+
+        answer = build(source, "--asan", "--folder", folder)
+
+    assert answer.status == 2
+    assert f"another build is at work in {folder}" in answer.stderr
 
 
 def test_an_unknown_python_is_refused(tmp_path: Path) -> None:

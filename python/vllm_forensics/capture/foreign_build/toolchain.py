@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,20 @@ def find_compiler(family: str | None, flavour: Flavour) -> Compiler:
         f"{wanted} are not installed",
         remedy=f"apt-get install {'clang' if family == 'clang' else 'g++'}",
     )
+
+
+def build_tool(name: str) -> str:
+    """A build tool, cmake or ninja: from our own environment, or else from PATH.
+
+    Raises:
+        ToolError: it is in neither.
+
+    """
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.is_file() else find_program(name)
+    if found is None:
+        raise ToolError(f"{name} is not installed", remedy=f"pip install {name}")
+    return found
 
 
 def compile_flags(flavour: Flavour, compiler: Compiler) -> tuple[str, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from vllm_forensics.capture.foreign_build.toolchain import compile_flags, link_flags, sanitize_flags
 from vllm_forensics.capture.foreign_build.tree import (
@@ -70,6 +71,8 @@ class Workspace:
     inject: Path
     """The file that CMake is made to include."""
     log: Path
+    lock: IO[bytes]
+    """Held as long as it is open: nobody else builds in the folder."""
     shipped: tuple[Path, ...]
     """ELF files that the tree held before anything was built."""
 
@@ -118,7 +121,7 @@ def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
     """
     folder = request.folder
     try:
-        _claim(folder)
+        lock = _claim(folder)
         root = root_to_copy(tree)
         copy = folder / "source"
         copy_tree(root, copy)
@@ -151,11 +154,12 @@ def prepare(request: BuildRequest, tree: SourceTree) -> Workspace:
         build_venv=folder / "build-env",
         inject=inject,
         log=folder / "build.log",
+        lock=lock,
         shipped=tuple(path for path in files_below(copy) if is_elf(path)),
     )
 
 
-def _claim(folder: Path) -> None:
+def _claim(folder: Path) -> IO[bytes]:
     """Take a folder that is new, empty or ours. One in .forensics is hidden from git."""
     marker = folder / MARKER
     if folder.is_dir() and any(folder.iterdir()) and not marker.is_file():
@@ -164,11 +168,18 @@ def _claim(folder: Path) -> None:
             remedy="give another --folder, or empty it",
         )
     folder.mkdir(parents=True, exist_ok=True)
-    marker.touch()
+    lock = marker.open("ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ToolError(
+            f"another build is at work in {folder}", remedy="wait for it, or give another --folder"
+        ) from error
     if folder.parent.name == ".forensics":
         hidden = folder.parent / ".gitignore"
         if not hidden.exists():
             hidden.write_text("*\n", encoding="utf-8")
+    return lock
 
 
 def _forget_other(folder: Path, build: Path, wrappers: Wrappers, request: BuildRequest) -> None:

@@ -58,7 +58,7 @@ def test_the_build_system_is_found(tmp_path: Path, files: dict[str, str], recipe
 def test_a_damaged_pyproject_is_refused(tmp_path: Path, contents: bytes) -> None:
     (tmp_path / "pyproject.toml").write_bytes(contents)
 
-    with pytest.raises(UsageError, match="pyproject.toml cannot be read"):
+    with pytest.raises(UsageError, match=r"pyproject\.toml cannot be read"):
         read_tree(tmp_path)
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.foreign_build.recipe import Outcome, Recipe
 from vllm_forensics.capture.foreign_build.steps import Steps
+from vllm_forensics.capture.foreign_build.toolchain import build_tool
 from vllm_forensics.capture.foreign_build.tree import SourceTree, is_elf
 from vllm_forensics.capture.foreign_build.workspace import Workspace
-from vllm_forensics.capture.process import find_program
-from vllm_forensics.errors import ToolError
 
 
 def _detects(tree: SourceTree) -> bool:
@@ -19,7 +17,7 @@ def _detects(tree: SourceTree) -> bool:
 
 
 def _build(workspace: Workspace, steps: Steps) -> Outcome:
-    cmake, ninja = _tool("cmake"), _tool("ninja")
+    cmake, ninja = build_tool("cmake"), build_tool("ninja")
     steps.run(
         "configure",
         [
@@ -42,14 +40,6 @@ def _is_result(path: Path) -> bool:
     # What CMake compiles to learn about the compiler lies in CMakeFiles, objects too.
     named = path.suffix not in {".o", ".a"} and "CMakeFiles" not in path.parts
     return named and path.is_file() and not path.is_symlink() and is_elf(path)
-
-
-def _tool(name: str) -> str:
-    beside = Path(sys.executable).parent / name
-    found = str(beside) if beside.is_file() else find_program(name)
-    if found is None:
-        raise ToolError(f"{name} is not installed", remedy=f"pip install {name}")
-    return found
 
 
 RECIPE: Final = Recipe(name="cmake", detects=_detects, build=_build, needs_python=False)
