@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
+from functools import cache
 from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
@@ -19,35 +20,7 @@ _SECRET_NAME: Final = (
 """A whole word, looked through once: what is masked may be chosen to make backtracking explode."""
 _NO_COUNT: Final = r"(?:(?<!tokens)|(?![\"']?[\s=:]+[\"']?\d{1,9}(?:[\s\"',;&})\]]|$)))"
 """`--max-num-batched-tokens 8192` says how many, and is no secret."""
-_NAME: Final = re.compile(rf"(?i){_SECRET_NAME}")
-_SECRETS: Final = (
-    # NAME=value, NAME: value, --name value, "name": "value"
-    (
-        re.compile(
-            rf"(?i)({_SECRET_NAME}{_NO_COUNT}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)"
-            r"((?!-|(?:bearer|basic)\s)[^\s\"',;&]{4,})"
-        ),
-        rf"\1{_MASK}",
-    ),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}"), rf"\1 {_MASK}"),
-    (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://[^/\s:@]+:)[^@\s/]+@"), rf"\1{_MASK}@"),
-    (
-        re.compile(
-            r"\b(?:hf|ghp|gho|ghs|ghr|github_pat|glpat|sk|pk|rk|xox[abprs]|npm|pypi)"
-            r"[-_][A-Za-z0-9_\-]{12,}"
-        ),
-        _MASK,
-    ),
-    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), _MASK),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), _MASK),
-    (
-        re.compile(
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
-            re.DOTALL,
-        ),
-        _MASK,
-    ),
-)
+
 _WITHOUT_ANY_NO_SECRET: Final = (
     *("token", "secret", "passw", "passphrase", "key", "credential", "auth", "bearer"),
     *("://", "akia", "asia", "eyj", "-----begin "),
@@ -62,11 +35,44 @@ _UNSAFE: Final = re.compile(
 )
 
 
+@cache
+def _secrets() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """What a secret looks like, and what stands for it; compiled when a text may hold one."""
+    return (
+        # NAME=value, NAME: value, --name value, "name": "value"
+        (
+            re.compile(
+                rf"(?i)({_SECRET_NAME}{_NO_COUNT}[\"']?(?:\s*[=:]\s*|\s+)[\"']?)"
+                r"((?!-|(?:bearer|basic)\s)[^\s\"',;&]{4,})"
+            ),
+            rf"\1{_MASK}",
+        ),
+        (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/._~=-]{8,}"), rf"\1 {_MASK}"),
+        (re.compile(r"(\b[a-z][a-z0-9+.-]{0,30}://[^/\s:@]+:)[^@\s/]+@"), rf"\1{_MASK}@"),
+        (
+            re.compile(
+                r"\b(?:hf|ghp|gho|ghs|ghr|github_pat|glpat|sk|pk|rk|xox[abprs]|npm|pypi)"
+                r"[-_][A-Za-z0-9_\-]{12,}"
+            ),
+            _MASK,
+        ),
+        (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), _MASK),
+        (re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), _MASK),
+        (
+            re.compile(
+                r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)",
+                re.DOTALL,
+            ),
+            _MASK,
+        ),
+    )
+
+
 def mask_secrets(text: str) -> str:
     """Replace what looks like a password, key or token; the name beside it stays."""
     if not may_hold_secret(text):
         return text
-    for pattern, replacement in _SECRETS:
+    for pattern, replacement in _secrets():
         text = pattern.sub(replacement, text)
     return text
 
@@ -104,7 +110,7 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def _is_secret(name: str, value: str) -> bool:
     counts = name.lower().endswith("tokens") and value.isdecimal() and len(value) < 10
-    return not counts and _NAME.fullmatch(name) is not None
+    return not counts and re.fullmatch(rf"(?i){_SECRET_NAME}", name) is not None
 
 
 def escape(text: str) -> str:
