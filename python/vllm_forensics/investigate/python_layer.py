@@ -108,7 +108,8 @@ def _with_culprit(crash: Crash, threads: tuple[ThreadReport, ...], moved: dict[i
         culprit = replace(culprit, index=moved.get(culprit.index, culprit.index))
         return replace(crash, threads=threads, culprit=culprit)
     own = next((frame for frame in _python_frames(threads[0]) if is_own(frame)), None)
-    return replace(crash, threads=threads, culprit=own, excerpt=own and _excerpt(own))
+    excerpt = _excerpt(own) if own is not None else None
+    return replace(crash, threads=threads, culprit=own, excerpt=excerpt)
 
 
 def _with_caller(crash: Crash) -> Crash:

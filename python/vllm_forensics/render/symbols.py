@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -54,7 +55,7 @@ class SymbolsWire(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_listing(listing: SymbolListing) -> str:
     """Two lines a file; what cannot be used below, with the reason. Nothing is cut or wrapped."""
-    places = dict.fromkeys(file.place for file in (*listing.files, *listing.unused))
+    places = dict.fromkeys(_places(listing))
     if not places:
         return "no ELF files\n"
     lines = []
@@ -66,7 +67,7 @@ def render_listing(listing: SymbolListing) -> str:
 def render_split(split: SplitWheel) -> str:
     """Both halves with their sizes, the libraries, and how to use what was split off."""
     sizes = f"{_megabytes(split.wheel_bytes)}, was {_megabytes(split.source_bytes)}"
-    places = dict.fromkeys(file.place for file in (*split.listing.files, *split.listing.unused))
+    places = dict.fromkeys(_places(split.listing))
     lines = [
         f"wheel    {split.wheel}   {sizes}",
         f"symbols  {split.archive}   {_megabytes(split.archive_bytes)}",
@@ -76,6 +77,11 @@ def render_split(split: SplitWheel) -> str:
         f"  forensics core --symbols {shlex.quote(split.archive)} CORE",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _places(listing: SymbolListing) -> Iterator[str]:
+    yield from (file.place for file in listing.files)
+    yield from (file.place for file in listing.unused)
 
 
 def _lines(listing: SymbolListing, place: str) -> list[str]:
