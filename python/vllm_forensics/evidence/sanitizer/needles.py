@@ -48,7 +48,7 @@ class Search:
         self._data = data
         self._words = words
         self._next: dict[bytes, int] = {}
-        """Where the words that may stand before `_stop` do; -1 where that is not known yet."""
+        """Before which place each word does not stand, of those that may stand before `_stop`."""
         self._stop = 0
 
     def skip(self, position: int) -> Skipped:
@@ -74,7 +74,7 @@ class Search:
         shadow = data[position:stop].translate(None, _DROPPED)
         self._stop = stop
         self._next = {
-            word: -1
+            word: position
             for rarest, group in self._words
             if rarest in shadow
             for short, word in group
@@ -83,15 +83,11 @@ class Search:
         return shadow
 
     def _first(self, position: int) -> int:
-        best = -1
-        for word, known in list(self._next.items()):
-            at = known
-            if at < position:
-                at = self._data.find(word, position, self._stop)
-                if at < 0:
-                    del self._next[word]
-                    continue
-                self._next[word] = at
-            if best < 0 or at < best:
-                best = at
+        best, limit = -1, self._stop
+        for word, absent_before in self._next.items():
+            start = max(position, absent_before)
+            at = self._data.find(word, start, min(limit + len(word) - 1, self._stop))
+            if at >= 0:
+                best = limit = at
+            self._next[word] = max(start, limit)
         return best
