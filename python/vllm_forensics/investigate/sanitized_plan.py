@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.files import is_regular_file, map_file
 from vllm_forensics.capture.interpreters import PythonCommand, python_command
 from vllm_forensics.capture.process import find_program
-from vllm_forensics.capture.sanitizer_runtime import (
-    find_modules,
-    find_runtime,
-    installed_library,
-    module_folders,
-    runtimes_of,
-    standard_library,
-    symbolizer_path,
-)
-from vllm_forensics.diagnosis.sanitizer_traps import ALLOCATORS
-from vllm_forensics.errors import EvidenceError, ToolError, UsageError
+from vllm_forensics.capture.sanitizer_runtime import symbolizer_path
+from vllm_forensics.errors import UsageError
 from vllm_forensics.evidence.build_manifest import MANIFEST_NAME, parse_build_manifest
-from vllm_forensics.evidence.needed import needed_libraries
+from vllm_forensics.investigate.preload_plan import (
+    default_runtimes,
+    is_linked,
+    preload_all,
+    runtimes_of_modules,
+    users_preloads,
+)
 from vllm_forensics.investigate.sanitizer_environment import choose_options
 from vllm_forensics.model.build import BuildManifest
 from vllm_forensics.model.sanitized import Method, RunPlan
@@ -34,9 +31,6 @@ NAMES: Final = {
     "ubsan": "UndefinedBehaviorSanitizer",
     "tsan": "ThreadSanitizer",
 }
-_HOOK: Final = "forensics-python-stack.so"
-_RUNTIMES: Final = ("libasan.so", "libtsan.so", "libclang_rt.", "libubsan.so")
-"""By their first letters, in the order in which they are preloaded."""
 _BUILD: Final = "forensics build --asan --source DIR"
 _BLIND: Final = (
     "The code was not built for it. Seen are bad frees, double frees, signals, and what memcpy, "
@@ -79,54 +73,110 @@ def plan_sanitized(request: SanitizeRequest) -> RunPlan:
 
     """
     manifest = None if request.preload_only else _manifest(request)
+    if manifest is not None:
+        request = replace(request, flavour=manifest.flavour)
     launcher = _launcher(manifest, request.flavour)
     python = python_command(_in_environment(request.command, launcher))
+    if request.preload_only:
+        way = _blind(request)
+    elif launcher is not None and python is not None:
+        way = _Way(method=Method.LAUNCHER, command=_launched(launcher, python))
+    elif python is None and is_linked(request.command[0]):
+        way = _Way(method=Method.LINKED, command=request.command)
+    elif manifest is not None:
+        way = _preloaded_build(request, manifest, python, launcher)
+    else:
+        way = _preloaded_modules(request, python)
+    return _plan(request, way, python, is_clang=_is_clang(manifest, way))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How the runtime gets in."""
+
+    method: Method
+    command: tuple[str, ...]
+    runtimes: tuple[str, ...] = ()
+    """To be preloaded."""
+    notes: tuple[str, ...] = ()
+
+
+def _blind(request: SanitizeRequest, *notes: str) -> _Way:
+    return _Way(
+        method=Method.PRELOAD_ONLY,
+        command=request.command,
+        runtimes=default_runtimes(request.flavour),
+        notes=(*notes, *_BLIND),
+    )
+
+
+def _preloaded_build(
+    request: SanitizeRequest,
+    manifest: BuildManifest,
+    python: PythonCommand | None,
+    launcher: str | None,
+) -> _Way:
+    """A build whose Python could not be linked anew, or a command that is no Python."""
+    command, note = request.command, _SHELLS_TOO
+    if python is not None and manifest.python is not None:
+        command = _launched(manifest.python.executable, python)
+    elif launcher is not None:
+        note = _no_python(request.command[0])
+    return _Way(
+        method=Method.PRELOAD,
+        command=command,
+        runtimes=manifest.compiler.runtimes,
+        notes=(note,),
+    )
+
+
+def _preloaded_modules(request: SanitizeRequest, python: PythonCommand | None) -> _Way:
+    runtimes = runtimes_of_modules(request.build, request.environment, python)
+    if not runtimes:
+        return _blind(request, _NONE_FOUND)
+    return _Way(
+        method=Method.PRELOAD, command=request.command, runtimes=runtimes, notes=(_SHELLS_TOO,)
+    )
+
+
+def _plan(
+    request: SanitizeRequest, way: _Way, python: PythonCommand | None, *, is_clang: bool
+) -> RunPlan:
     options = choose_options(request.environment, request.folder / "sanitizer", request.flavour)
     variables = dict(options.variables) | {
         PREFIX_VARIABLE: options.reports,
         "PYTHONFAULTHANDLER": request.environment.get("PYTHONFAULTHANDLER") or "1",
     }
-    method, command = Method.PRELOAD, request.command
-    runtimes: tuple[str, ...] = ()
-    more: tuple[str, ...] = ()
-    if request.preload_only:
-        method, runtimes, more = Method.PRELOAD_ONLY, _default_runtimes(request.flavour), _BLIND
-    elif launcher is not None and python is not None:
-        method, command = Method.LAUNCHER, _launched(launcher, python)
-    elif python is None and _is_linked(request.command[0]):
-        method = Method.LINKED
-    elif manifest is not None:
-        runtimes, more = manifest.compiler.runtimes, (_SHELLS_TOO,)
-        if python is not None and manifest.python is not None:
-            command = _launched(manifest.python.executable, python)
-        elif launcher is not None:
-            more = (_no_python(request.command[0]),)
-    else:
-        runtimes = _runtimes_of_modules(request, python)
-        more = (_SHELLS_TOO,)
-        if not runtimes:
-            method, more = Method.PRELOAD_ONLY, (_NONE_FOUND, *_BLIND)
-            runtimes = _default_runtimes(request.flavour)
-    preload, dropped = _preload(request, method, runtimes, python)
-    if preload and request.flavour != "ubsan" and method is not Method.LAUNCHER:
-        variables["PYTHONMALLOC"] = "malloc"
-    if any("clang_rt" in path for path in preload or ()) or manifest_is_clang(manifest):
+    if is_clang:
         variables |= _symbolizer(request.environment)
+    kept, dropped = users_preloads(request.environment)
+    preload: tuple[str, ...] | None = None
+    if way.runtimes:
+        preload = (*preload_all(way.runtimes, python), *kept)
+        if request.flavour != "ubsan":
+            variables["PYTHONMALLOC"] = "malloc"
+    elif kept:
+        # What is preloaded comes before what a program is linked with: the runtime must be first.
+        preload = (*default_runtimes(request.flavour), *kept)
+    elif dropped:
+        preload = ()
     return RunPlan(
-        method=method,
+        method=way.method,
         name=NAMES[request.flavour],
-        command=command,
+        command=way.command,
         environment=tuple(variables.items()),
         preload=preload,
-        interpreter=_interpreter(command),
+        interpreter=_interpreter(way.command),
         reports=options.reports,
         supervised=options.supervised,
-        notes=(*options.notes, *dropped, *more),
+        notes=(*options.notes, *dropped, *way.notes),
     )
 
 
-def manifest_is_clang(manifest: BuildManifest | None) -> bool:
-    """Was it built with clang, whose runtimes need llvm-symbolizer?"""
+def _is_clang(manifest: BuildManifest | None, way: _Way) -> bool:
+    """Are the runtimes clang's, which need llvm-symbolizer to name anything?"""
+    if any("clang_rt" in path for path in way.runtimes):
+        return True
     return manifest is not None and manifest.compiler.family == "clang"
 
 
@@ -137,16 +187,22 @@ def _interpreter(command: tuple[str, ...]) -> str | None:
 
 def _manifest(request: SanitizeRequest) -> BuildManifest | None:
     """What `forensics build` wrote, in the folder that was named, or where it writes by itself."""
-    folder = request.build or Path(".forensics") / request.flavour
-    path = folder if folder.name == MANIFEST_NAME else folder / MANIFEST_NAME
-    if not is_regular_file(str(path)):
+    wanted = set(request.flavour.split("-"))
+    # A build with more sanitizers than were asked for serves too.
+    own = [name for name in NAMES if wanted <= set(name.split("-"))]
+    folders = [request.build] if request.build else [Path(".forensics") / name for name in own]
+    for folder in folders:
+        path = folder if folder.name == MANIFEST_NAME else folder / MANIFEST_NAME
+        if is_regular_file(str(path)):
+            break
         if request.build is not None and not folder.is_dir():
             raise UsageError(
                 f"there is no folder {folder}", remedy="the folder of the build: .forensics/asan"
             )
+    else:
         return None
     manifest = parse_build_manifest(bytes(map_file(path)))
-    if manifest.flavour != request.flavour:
+    if not wanted <= set(manifest.flavour.split("-")):
         raise UsageError(
             f"{path} is a build of flavour {manifest.flavour}, not {request.flavour}",
             remedy="forensics run "
@@ -189,91 +245,6 @@ def _launched(interpreter: str, python: PythonCommand) -> tuple[str, ...]:
         if beside.is_file():
             arguments[arguments.index(python.script)] = str(beside)
     return (interpreter, *arguments)
-
-
-def _is_linked(program: str) -> bool:
-    path = find_program(program)
-    return path is not None and any(map(_is_runtime, _needed(path)))
-
-
-def _is_runtime(library: str) -> bool:
-    return library.startswith(_RUNTIMES)
-
-
-def _needed(path: str) -> tuple[str, ...]:
-    try:
-        return needed_libraries(map_file(path))
-    except EvidenceError:
-        return ()
-
-
-def _runtimes_of_modules(request: SanitizeRequest, python: PythonCommand | None) -> tuple[str, ...]:
-    """The runtimes that the modules ask for.
-
-    Raises:
-        UsageError: they ask for those of two compilers.
-
-    """
-    if request.build is not None:
-        folders = [request.build]
-    else:
-        named = request.environment.get("PYTHONPATH", "").split(":")
-        folders = [Path.cwd(), *(Path(name) for name in named if name)]
-        folders += [] if python is None else module_folders(python.python)
-    wanted: dict[str, str] = {}
-    for module in find_modules(folders):
-        for library in filter(_is_runtime, _needed(module)):
-            wanted.setdefault(library, module)
-    clang = [name for name in wanted if name.startswith("libclang_rt.")]
-    gcc = [name for name in wanted if name not in clang]
-    if clang and gcc:
-        raise UsageError(
-            f"{wanted[gcc[0]]} needs {gcc[0]}, {wanted[clang[0]]} needs {clang[0]}: a process has "
-            "room for one of them",
-            remedy="build both with one compiler, or name the folder of one: --build DIR",
-        )
-    ordered = sorted(wanted, key=lambda name: [name.startswith(start) for start in _RUNTIMES][::-1])
-    return tuple(find_runtime(name) for name in ordered)
-
-
-def _default_runtimes(flavour: str) -> tuple[str, ...]:
-    try:
-        return runtimes_of("gcc", flavour)
-    except ToolError as error:
-        try:
-            return runtimes_of("clang", flavour)
-        except ToolError:
-            raise error from None
-
-
-def _preload(
-    request: SanitizeRequest,
-    method: Method,
-    runtimes: Iterable[str],
-    python: PythonCommand | None,
-) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """What LD_PRELOAD becomes, and what was taken out of the user's."""
-    users = request.environment.get("LD_PRELOAD", "").replace(":", " ").split()
-    refused = [path for path in users if any(name in Path(path).name for name in ALLOCATORS)]
-    kept = [path for path in users if path not in refused and not _is_runtime(Path(path).name)]
-    notes = tuple(
-        f"{path} was taken out of LD_PRELOAD: it takes malloc over before the runtime does"
-        for path in refused
-    )
-    if method in {Method.LAUNCHER, Method.LINKED}:
-        if not users:
-            return None, ()
-        # What is preloaded comes before what a program is linked with: the runtime must be first.
-        first = _default_runtimes(request.flavour) if kept else ()
-        return (*first, *kept), notes
-    library = standard_library(_prefix_of(python))
-    hook = installed_library(_HOOK)
-    libraries = (*runtimes, *((library,) if library else ()), *((hook,) if hook else ()), *kept)
-    return tuple(libraries), notes
-
-
-def _prefix_of(python: PythonCommand | None) -> str | None:
-    return str(Path(python.python).resolve().parent.parent) if python is not None else None
 
 
 def _symbolizer(environment: Mapping[str, str]) -> dict[str, str]:

@@ -12,8 +12,8 @@ from vllm_forensics.capture.interpreters import python_command
 from vllm_forensics.capture.process import find_program
 from vllm_forensics.capture.sanitizer_options import options_text, parse_options
 from vllm_forensics.capture.sanitizer_runtime import find_scudo, installed_library
-from vllm_forensics.diagnosis.sanitizer_traps import ALLOCATORS
 from vllm_forensics.errors import ToolError
+from vllm_forensics.investigate.preload_plan import users_preloads
 from vllm_forensics.investigate.sanitized_plan import PREFIX_VARIABLE
 from vllm_forensics.model.sanitized import Method, RunPlan
 
@@ -99,13 +99,7 @@ def plan_sample(request: UnbuiltRequest) -> RunPlan:
         )
     options = {**_SAMPLING, **parse_options(request.environment.get("SCUDO_OPTIONS", ""))}
     reports = str(request.folder / "sampling")
-    users = request.environment.get("LD_PRELOAD", "").replace(":", " ").split()
-    kept = [path for path in users if not any(name in Path(path).name for name in ALLOCATORS)]
-    notes = tuple(
-        f"{path} was taken out of LD_PRELOAD: a process has one allocator"
-        for path in users
-        if path not in kept
-    )
+    kept, notes = users_preloads(request.environment)
     rate = options["GWP_ASAN_SampleRate"]
     python = python_command(request.command)
     return RunPlan(

@@ -355,6 +355,14 @@ def test_a_build_of_another_flavour_is_refused(tmp_path: Path) -> None:
     assert "forensics run --tsan --build" in answer.stderr
 
 
+def test_a_build_with_more_sanitizers_than_asked_for_serves_too(tmp_path: Path) -> None:
+    build = ready_build("gcc", "asan-ubsan")
+
+    _, value = run(tmp_path, "--asan", "--build", build.folder, "--", "python", "-c", "pass")
+
+    assert value["sanitized"]["name"] == "AddressSanitizer and UndefinedBehaviorSanitizer"
+
+
 def test_an_uneventful_run_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     build = ready_build("gcc", "asan-ubsan")
 
