@@ -8,6 +8,7 @@ from typing import Final
 from vllm_forensics.model.build import BuiltFile, CompilerCall, FileTrace, SourceLine, Verdict
 
 _MAX_LINES: Final = 3
+_LONGEST: Final = 240
 _STRIPPING: Final = ("-s", "-S", "--strip-all", "--strip-debug")
 
 
@@ -23,7 +24,7 @@ def why_plain(file: BuiltFile, trace: FileTrace) -> tuple[str, ...]:
 
 
 def _another_compiler(file: BuiltFile, trace: FileTrace) -> Iterator[str]:
-    made_by = f" ({file.proof.plain_units[0].producer})" if file.proof.plain_units else ""
+    made_by = f" ({_maker(file)})" if file.proof.plain_units else ""
     yield f"the compiler that the build was given did not link it{made_by}"
     yield from _cited(trace.compiler_lines, "chooses a compiler")
 
@@ -39,9 +40,15 @@ def _undone(file: BuiltFile, trace: FileTrace, call: CompilerCall) -> Iterator[s
         named = ", ".join(unit.name for unit in file.proof.plain_units[:_MAX_LINES])
         yield (
             f"{named}: compiled by another call than those that the build was given "
-            f"({file.proof.plain_units[0].producer})"
+            f"({_maker(file)})"
         )
         yield from _cited(trace.compiler_lines, "chooses a compiler")
+
+
+def _maker(file: BuiltFile) -> str:
+    """Who compiled the first plain unit. clang records whole command lines."""
+    words = file.proof.plain_units[0].producer
+    return words if len(words) <= _LONGEST else words[:_LONGEST] + " …"
 
 
 def _asks_to_strip(call: CompilerCall) -> bool:

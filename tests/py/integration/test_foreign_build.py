@@ -375,6 +375,17 @@ def test_the_compilers_own_error_is_shown_without_what_stands_around_it(tmp_path
     assert "gcc" in log.read_text(encoding="utf-8")
 
 
+def test_an_optional_extension_that_failed_is_not_taken_for_nothing(tmp_path: Path) -> None:
+    setup = SETUP.format(before="").replace('["own.c"]', '["own.c"], optional=True')
+    source = make_project(tmp_path / "it", {"own.c": MODULE + "#error no\n", "setup.py": setup})
+
+    answer = build(source, "--asan")
+
+    assert answer.status == 2
+    assert "no native code came out of it" in answer.stderr
+    assert f"{source}/own.c:4:2: error: #error no" in answer.stderr
+
+
 def test_a_configuration_error_is_shown(tmp_path: Path) -> None:
     text = f'{CMAKE}message(FATAL_ERROR "refused on purpose")\n'
     source = make_project(tmp_path / "it", {"CMakeLists.txt": text})

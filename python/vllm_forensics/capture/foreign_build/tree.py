@@ -77,9 +77,10 @@ def read_tree(path: Path) -> SourceTree:
     """Look at a folder.
 
     Raises:
-        UsageError: not a folder, or a pyproject.toml that cannot be read.
+        UsageError: not a folder, no readable path, or a pyproject.toml that cannot be read.
 
     """
+    require_text(path)
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder", remedy="give the folder of the sources")
     pyproject = path / "pyproject.toml"
@@ -90,6 +91,19 @@ def read_tree(path: Path) -> SourceTree:
             f"{pyproject} cannot be read: {error}", remedy="mend it: pip could not read it either"
         ) from error
     return SourceTree(path=path, pyproject=contents)
+
+
+def require_text(path: Path) -> None:
+    """Scripts, CMake and the manifest hold paths as text.
+
+    Raises:
+        UsageError: a path that no text can hold.
+
+    """
+    if not str(path).isprintable():
+        raise UsageError(
+            f"{str(path)!r} is no readable path", remedy="rename it, or move the project"
+        )
 
 
 def read_text(path: Path) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.foreign_build.toolchain import compile_flags, link_flags
+from vllm_forensics.capture.foreign_build.tree import require_text
 from vllm_forensics.capture.process import find_program
 from vllm_forensics.model.build import Compiler, Flavour
 
@@ -82,7 +83,12 @@ def write_wrappers(
     """Write the scripts into an empty folder. A ccache that is installed is put between.
 
     `renamed` holds folders that are compiled, and what debug information shall call them.
+
+    Raises:
+        UsageError: the folder's path cannot stand in a script.
+
     """
+    require_text(folder)
     binaries, calls, failures = (folder / name for name in ("bin", "calls", "failures"))
     for one in (binaries, calls, failures):
         one.mkdir(parents=True)

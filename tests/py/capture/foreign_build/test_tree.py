@@ -1,5 +1,6 @@
 """What a source tree says about its build, and what of it is copied."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def test_a_damaged_pyproject_is_refused(tmp_path: Path, contents: bytes) -> None
 
     with pytest.raises(UsageError, match=r"pyproject\.toml cannot be read"):
         read_tree(tmp_path)
+
+
+@pytest.mark.parametrize("name", [b"b\xffd", b"line\nbreak", b"\x1b[2J"])
+def test_a_path_that_no_text_can_hold_is_refused(tmp_path: Path, name: bytes) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    folder.mkdir()
+
+    with pytest.raises(UsageError, match="no readable path"):
+        read_tree(folder)
 
 
 def test_fields_of_another_type_are_passed_over(tmp_path: Path) -> None:
