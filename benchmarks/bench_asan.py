@@ -122,7 +122,8 @@ def child(program: list[str], log: Path, *, piped: bool = False) -> Cost:
         if piped:
             cat = opened.enter_context(subprocess.Popen(["cat", str(log)], stdout=subprocess.PIPE))
             source = cat.stdout
-        run = subprocess.Popen(program, stdin=source, stdout=subprocess.DEVNULL, env=_environment())
+        # Not to /dev/null: grep would stop at the first line that it finds.
+        run = subprocess.Popen(program, stdin=source, stdout=subprocess.PIPE, env=_environment())
         _, _, usage = os.wait4(run.pid, 0)
         run.returncode = 0
         seconds = time.perf_counter() - start
