@@ -13,6 +13,7 @@ unset APT_CONFIG LSAN_OPTIONS UBSAN_OPTIONS
 export ASAN_OPTIONS=detect_leaks=0 # the interpreter keeps memory to its end: every tool of the build would fail
 
 readonly SITE=https://www.python.org/ftp/python
+readonly SAFE='^/[A-Za-z0-9/._+,@-]*$' # what make and configure can handle in a path
 readonly STAGES=(source unpack configure build install test)
 # sha256 of SITE's Python-VERSION.tar.xz; of the .tgz where Debian ships that. Others: --sha256.
 readonly KNOWN="
@@ -139,20 +140,28 @@ system_python() {
 
 # Neither configure nor make can handle a path with a space in it: such a folder gets a second name without.
 plain() {
-  local links
-  if [[ "$1" =~ ^[A-Za-z0-9/._+,@-]+$ ]]; then
+  local name
+  if [[ "$1" =~ $SAFE ]]; then
     echo "$1"
     return
   fi
-  links="/tmp/asan-python-$(id -u)"
   mkdir -m 700 "$links" 2>/dev/null || true
   if [[ -L "$links" || ! -O "$links" ]]; then
     echo "$links belongs to somebody else" >&2
     return 1
   fi
-  links+="/$(printf '%s' "$1" | sha256sum | cut -c1-16)"
-  ln -sfn -- "$1" "$links"
-  echo "$links"
+  name="$links/$(printf '%s' "$1" | sha256sum | cut -c1-16)"
+  ln -sfn -- "$1" "$name"
+  echo "$name"
+}
+
+# The second names of folders are of no use any more.
+forget_names() {
+  local name
+  for name in "$plain_work" "$plain_prefix"; do
+    [[ "$name" != "$links"/* ]] || rm -f -- "$name"
+  done
+  rmdir -- "$links" 2>/dev/null || true
 }
 
 # The stages. Each runs in a process of its own with its output in the log; $work/note is shown to the user.
@@ -308,7 +317,8 @@ do_test() {
   fi
   {
     echo "a use after free of 100 bytes, which pymalloc would hide, is found:"
-    sed -n -e 's/^==[0-9]*==ERROR: /  /p' -e '/100-byte region/p' "$probe/report" | sed 's/^/  /' | cut -c1-110
+    sed -n -e 's/^==[0-9]*==ERROR: \(.*\) at pc .*/  \1/p' -e 's/^[0-9a-fx]* is located .*100-byte region/  &/p' \
+      "$probe/report"
   } >>"$work/note"
   "$python" - >>"$work/note" <<'PYTHON'
 import importlib.util
@@ -415,6 +425,9 @@ main() {
     refuse "$prefix is there already, and not from this source" "remove it, or give another --prefix"
   fi
   echo "$request" >"$work/request"
+  links="${TMPDIR:-/tmp}"
+  [[ "$links" =~ $SAFE ]] || links=/tmp
+  links+="/asan-python-$(id -u)"
   plain_work="$(plain "$work")" plain_prefix="$(plain "$prefix")"
   trap 'stop 130' INT
   trap 'stop 143' TERM
@@ -425,6 +438,7 @@ main() {
   cp -- "$log" "$prefix/build.log"
   echo "$request" >"$prefix/built-from"
   [[ -n "$keep" ]] || rm -rf -- "$work"
+  forget_names
   say_ready
   exit 0 # here, so that nothing more is read from a script that was changed meanwhile
 }

@@ -68,7 +68,7 @@ class Builder:
 
     def environment(self, **changes: str) -> dict[str, str]:
         plain = {"PATH": os.environ["PATH"], "CALLS": str(self.folder / "calls"), "FAILING": ""}
-        return plain | changes
+        return plain | {"TMPDIR": str(self.folder.parent)} | changes
 
     def command(self, *options: str | Path) -> list[str]:
         return ["bash", str(SCRIPT), "--prefix", str(self.prefix), *map(str, options)]
@@ -167,6 +167,7 @@ def test_a_build_is_proved_and_a_second_run_says_that_it_is_there(builder: Build
     assert builder.calls == ["configure", "build", "install"]
     assert (builder.prefix / "build.log").read_text(encoding="utf-8")
     assert not builder.prefix.with_name("python.build").exists()
+    assert [path.name for path in builder.folder.parent.iterdir()] == [builder.folder.name]
 
 
 def test_an_interpreter_that_hides_a_use_after_free_does_not_pass(builder: Builder) -> None:
