@@ -30,10 +30,9 @@ from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
 NEEDLES: Final = (
     *(b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR"),
     *(*kernel.NEEDLES, go.NEEDLE, tombstone.NEEDLE, small.NEEDLE, valgrind_xml.NEEDLE),
-    symbolizer_markup.NEEDLE,
 )
 """A line without any of these begins no report, but for those below."""
-LATE_NEEDLES: Final = (valgrind.NEEDLE, tombstone.LATE_NEEDLE)
+LATE_NEEDLES: Final = (valgrind.NEEDLE, tombstone.LATE_NEEDLE, symbolizer_markup.NEEDLE)
 """Some begin with words that are many, or in every log; these follow within a few lines."""
 LINES_ABOVE: Final = 10
 """So many lines at most lie between the beginning and its late needle."""

@@ -14,7 +14,8 @@ import re
 from bisect import bisect_right, insort
 from typing import Final, NamedTuple
 
-NEEDLE: Final = b"{{{m"
+NEEDLE: Final = b"{{{mmap:0x"
+"""A module is named directly above its mappings."""
 _MAX_KNOWN: Final = 20_000
 _ELEMENT: Final = re.compile(rb"\{\{\{(?P<tag>[a-z]{1,12})(?P<rest>(?::[^{}:]{0,400}){0,8})\}\}\}")
 _HEX: Final = re.compile(rb"0x[0-9a-fA-F]{1,16}")
