@@ -13,6 +13,7 @@ from vllm_forensics.capture import files
 from vllm_forensics.capture.foreign_build.environments import python_facts
 from vllm_forensics.capture.foreign_build.recipe import Outcome, Recipe
 from vllm_forensics.capture.foreign_build.recipes import detect
+from vllm_forensics.capture.foreign_build.source_archive import unpack_sources
 from vllm_forensics.capture.foreign_build.steps import Steps, Watcher
 from vllm_forensics.capture.foreign_build.toolchain import find_compiler
 from vllm_forensics.capture.foreign_build.traces import (
@@ -26,7 +27,7 @@ from vllm_forensics.capture.foreign_build.tree import read_tree
 from vllm_forensics.capture.foreign_build.workspace import BuildRequest, Workspace, prepare
 from vllm_forensics.capture.launcher import FLAVOURS, LauncherPlan, build_launcher
 from vllm_forensics.diagnosis.plain_library import why_plain
-from vllm_forensics.errors import EvidenceError, ToolError
+from vllm_forensics.errors import EvidenceError, ToolError, UsageError
 from vllm_forensics.evidence.build_manifest import MANIFEST_NAME, parse_build_manifest
 from vllm_forensics.evidence.compiler_calls import parse_compiler_calls
 from vllm_forensics.evidence.instrumentation import kind_of, prove
@@ -59,7 +60,10 @@ class ProjectRequest:
     compiler: str | None = None
     """gcc or clang; None: the first that is installed."""
     folder: Path | None = None
-    """Default: .forensics/FLAVOUR in the source."""
+    """Default: .forensics/FLAVOUR in the source; for an archive, where the command is given."""
+    head_dims: tuple[int, ...] = ()
+    """Of attention kernels: those to compile. Empty: the commonest."""
+    wants_example: bool = False
 
 
 def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
@@ -70,11 +74,24 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
         ToolError: the build failed, or no native code came out of it.
 
     """
-    source = request.source.resolve()
+    source, beside = request.source.resolve(), request.source.resolve()
+    if source.is_file():
+        beside = Path.cwd()
+        source = unpack_sources(source, beside / _FOLDER / "sources")
     tree = read_tree(source)
     recipe = detect(tree)
+    if request.head_dims and not recipe.takes_head_dims:
+        raise UsageError(
+            f"head dimensions cannot be chosen for {source}",
+            remedy="leave out --head-dim: it is for vLLM's attention kernels, from 0.11.1 on",
+        )
+    if request.wants_example and not recipe.brings_example:
+        raise UsageError(
+            f"nothing to try: a project of {recipe.name} brings no example",
+            remedy="leave out --try; the command that is printed runs what was built",
+        )
     compiler = find_compiler(request.compiler, request.flavour)
-    folder = request.folder or source / _FOLDER / request.flavour.name
+    folder = request.folder or beside / _FOLDER / request.flavour.name
     workspace = prepare(
         BuildRequest(
             source=source,
@@ -82,6 +99,7 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
             flavour=request.flavour,
             compiler=compiler,
             python=request.python,
+            head_dims=request.head_dims,
         ),
         tree,
     )
@@ -114,6 +132,7 @@ def _build(workspace: Workspace, recipe: Recipe, watcher: Watcher) -> BuildManif
         started=started.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - clock, 2),
         log=str(workspace.log),
+        example=str(outcome.example) if outcome.example is not None else None,
     )
     return write_manifest(manifest)
 

@@ -208,6 +208,8 @@ class BuildManifest:
     seconds: float
     log: str | None
     next_steps: tuple[str, ...] = ()
+    example: str | None = None
+    """A Python program that calls what was built, rightly and then wrongly; None: none known."""
 
     @property
     def proved(self) -> bool:

@@ -26,6 +26,7 @@ _FLAGS: Final = {
     Sanitizer.THREAD: "--tsan",
 }
 _MAX_UNITS: Final = 3
+_LONGEST: Final = 240
 
 
 def render_build(manifest: BuildManifest, *, quiet: bool) -> str:
@@ -44,10 +45,13 @@ def next_steps(manifest: BuildManifest) -> tuple[str, ...]:
     if manifest.python is None:
         programs = [file.path for file in manifest.files if file.kind is FileKind.PROGRAM]
         return tuple(f"{run} -- {shlex.quote(program)}" for program in programs[:1])
-    code = shlex.quote(f"import {manifest.modules[0]}" if manifest.modules else "…")
+    if manifest.example is not None:
+        what = shlex.quote(manifest.example)
+    else:
+        what = "-c " + shlex.quote(f"import {manifest.modules[0]}" if manifest.modules else "…")
     program = shlex.quote(manifest.python.launcher or manifest.python.executable)
-    by_name = f"{run} --build {shlex.quote(manifest.folder)} -- python -c {code}"
-    return (*((by_name,) if manifest.sanitizers else ()), f"{run} -- {program} -c {code}")
+    by_name = f"{run} --build {shlex.quote(manifest.folder)} -- python {what}"
+    return (*((by_name,) if manifest.sanitizers else ()), f"{run} -- {program} {what}")
 
 
 def _lines(manifest: BuildManifest) -> Iterator[str]:
@@ -99,7 +103,7 @@ def _file(file: BuiltFile, manifest: BuildManifest) -> Iterator[str]:
     for problem in proof.problems:
         yield f"  ✖ {problem}"
     for unit in proof.plain_units[:_MAX_UNITS] if proof.verdict is Verdict.PARTLY else ():
-        yield f"  ! {unit.name} is plain: {unit.producer}"
+        yield f"  ! {unit.name} is plain: {unit.producer[:_LONGEST]}"
     if proof.verdict is Verdict.PARTLY and proof.frame_pointers is FramePointers.OMITTED:
         yield "  ! its frame pointers are left out: stacks of a report may be short"
     for reason in file.reasons:

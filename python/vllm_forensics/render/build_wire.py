@@ -30,6 +30,7 @@ class BuildWire(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     log: str | None
     next_steps: list[str]
+    example: str | None
 
 
 def render_build_json(manifest: BuildManifest) -> str:
@@ -52,6 +53,7 @@ def render_build_json(manifest: BuildManifest) -> str:
         seconds=manifest.seconds,
         log=manifest.log,
         next_steps=list(manifest.next_steps),
+        example=manifest.example,
     )
     return json_text(wire)
 

@@ -19,6 +19,8 @@ class Outcome:
     """Every ELF file that came out."""
     site: Path | None = None
     """The site-packages that it was installed into; None without Python."""
+    example: Path | None = None
+    """A Python program that calls what was built rightly, then wrongly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +33,5 @@ class Recipe:
     raises UsageError for a kind that it knows and that cannot be built."""
     build: Callable[[Workspace, Steps], Outcome]
     needs_python: bool = True
+    takes_head_dims: bool = False
+    brings_example: bool = False

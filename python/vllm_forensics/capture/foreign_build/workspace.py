@@ -49,6 +49,8 @@ class BuildRequest:
     flavour: Flavour
     compiler: Compiler
     python: Path
+    head_dims: tuple[int, ...] = ()
+    """Of attention kernels: those to compile. Empty: the recipe's own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ class BuildOptions:
     compiler: str | None
     python: Path | None
     folder: Path | None
+    head_dims: tuple[int, ...]
+    tries: bool
     output_format: str
     output: str | None
     quiet: bool
@@ -49,8 +51,9 @@ class BuildOptions:
 )
 @click.option(
     "--source",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Your project: pyproject.toml, setup.py or CMakeLists.txt. Default: our own sources.",
+    type=click.Path(path_type=Path),
+    help="Your project: a folder with pyproject.toml, setup.py or CMakeLists.txt, or a tar of one "
+    "(an sdist). vLLM is known too. Default: our own sources.",
 )
 @click.option("--preset", type=click.Choice(PRESETS), help="Our own sources: name it outright.")
 @click.option(
@@ -67,6 +70,20 @@ class BuildOptions:
     help="Default: .forensics/FLAVOUR, in the project.",
 )
 @click.option(
+    "--head-dim",
+    "head_dims",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="vLLM's attention kernels: for this head dimension alone; again for more. "
+    "Default: 64 and 128.",
+)
+@click.option(
+    "--try",
+    "tries",
+    is_flag=True,
+    help="Run the build's example under `forensics run`: a call with a block out of range.",
+)
+@click.option(
     "--format",
     "output_format",
     type=click.Choice(["text", "json"]),
@@ -81,13 +98,17 @@ def command(**options: object) -> None:
     The project is built from a copy: its tree stays as it is. Without --source: our specimen (paged
     cache, worker, demos). Without a flavour: a debug build.
 
-    Exit status: 0 all is proved, 1 something came out plain, 2 it could not be built.
+    Exit status: 0 all is proved, 1 something came out plain, 2 it could not be built. With --try:
+    0 also says that the fault was reported, 1 that it was not.
     """
     chosen = BuildOptions(**options)  # type: ignore[arg-type]
     require_writable(chosen.output)
+    if chosen.tries and chosen.source is None:
+        raise UsageError("our own sources have no example", remedy="forensics demo")
     manifest = _build_own(chosen) if chosen.source is None else _build_project(chosen)
     emit(_render(manifest, chosen), chosen.output)
-    raise click.exceptions.Exit(0 if manifest.proved else 1)
+    noticed = _try(manifest) if chosen.tries and manifest.proved else True
+    raise click.exceptions.Exit(0 if manifest.proved and noticed else 1)
 
 
 class Progress:
@@ -107,7 +128,7 @@ class Progress:
     def advance(self, done: int, total: int | None) -> None:
         """So many files are compiled, of so many where that is known."""
         if done or total:
-            of = f"{done} of {total}" if total is not None else f"{done} compiled"
+            of = f"{done} of {total}" if total is not None else f"{done} compiler calls"
             self._show(f" {of}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, step: Step) -> None:
@@ -151,8 +172,23 @@ def _build_project(chosen: BuildOptions) -> BuildManifest:
         python=chosen.python or _default_python(),
         compiler=chosen.compiler,
         folder=chosen.folder,
+        head_dims=chosen.head_dims,
+        wants_example=chosen.tries,
     )
     return build_project(request, Silence() if chosen.quiet else Progress())
+
+
+def _try(manifest: BuildManifest) -> bool:
+    """Run the example as the printed command does; was its fault reported?"""
+    from vllm_forensics.cli.commands.run import command as run
+
+    assert manifest.example is not None  # noqa: S101 - it was asked for
+    flags = [f"--{name}" for name in manifest.flavour.split("-")] if manifest.sanitizers else []
+    build = ["--build", manifest.folder] if manifest.sanitizers else []
+    click.echo(f"trying {manifest.example}", err=True)
+    status = run.main([*flags, *build, "--", "python", manifest.example], standalone_mode=False)
+    # 1 is how Python ends when the example itself does not work.
+    return isinstance(status, int) and status > 1
 
 
 def _build_own(chosen: BuildOptions) -> BuildManifest:

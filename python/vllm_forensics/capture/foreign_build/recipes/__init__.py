@@ -11,11 +11,16 @@ from vllm_forensics.capture.foreign_build.recipes import (
     other_backend,
     scikit_build_core,
     setuptools,
+    vllm_extension,
+    vllm_kernels,
 )
 from vllm_forensics.capture.foreign_build.tree import SourceTree
 from vllm_forensics.errors import UsageError
 
 RECIPES: Final[tuple[Recipe, ...]] = (
+    # They have a setup.py, which needs more than is here: before those that would call it.
+    vllm_extension.RECIPE,
+    vllm_kernels.RECIPE,
     scikit_build_core.RECIPE,
     meson_python.RECIPE,
     setuptools.RECIPE,
