@@ -34,6 +34,7 @@ _INSIDE: Final = re.compile(
     r"|Thread T\d+ .{0,80}created by .{1,80} (?:here|at):$"
 )
 _WHOLE_HEADER: Final = re.compile(r"sp 0x[0-9a-f]+(?: T\d+\))?$|[:)]$|thread T\d+:?$| overlap$")
+_MAX_REJOINED: Final = 2_000
 _NEAR: Final = 3
 """A line with another program's text before it belongs to a report whose last line is so near."""
 _SUMMARY: Final = re.compile(r"SUMMARY: (\w*Sanitizer|libFuzzer): ?(.*)")
@@ -164,7 +165,7 @@ class ReportBuilder(StackCollector):
     def _read_header_on(self, stripped: str) -> bool:
         """More words of a header that does not look whole; False where they say nothing."""
         reader, words = self.reads_header, self._header_words or self.message or ""
-        if reader is None or _WHOLE_HEADER.search(words):
+        if reader is None or len(words) > _MAX_REJOINED or _WHOLE_HEADER.search(words):
             return False
         before = (self.address, self.pc, self.thread)
         message, kind = self.message, self.kind
@@ -274,12 +275,13 @@ class ReportBuilder(StackCollector):
         if self._read_inside(stripped):
             self._tail = stripped
             return True
-        whole = joined(self._tail, stripped, width=self._width) if near else ""
-        self._tail = whole if near and self._read_rejoined(whole, stripped) else stripped
-        if self._tail is not whole:
-            return False
-        self._broken = True
-        return True
+        if near and len(self._tail) + len(stripped) < _MAX_REJOINED:
+            whole = joined(self._tail, stripped, width=self._width)
+            if self._read_rejoined(whole, stripped):
+                self._tail, self._broken = whole, True
+                return True
+        self._tail = stripped
+        return False
 
     def _read_inside(self, stripped: str) -> bool:
         """What stands behind the text of another program, where it cannot be another report's."""

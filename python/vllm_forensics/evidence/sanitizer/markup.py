@@ -19,7 +19,6 @@ _REPEATED: Final = re.compile(r"message repeated \d{1,9} times: \[ ?(.*)\]$")
 """How rsyslog writes a line that came more than once."""
 _OCTETS: Final = re.compile(r"(?:=[0-9A-F]{2})+")
 _FRAME_START: Final = re.compile(r"#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()")
-_NAMED_FRAME: Final = re.compile(r" #\d{1,4} (?!in )\S[^#]{1,2000}\(\S{1,400}\+0x[0-9a-f]{1,16}\)")
 _RUN_TOGETHER_RACE: Final = re.compile(
     r"(?<=\S)[ \t]+(?=#\d{1,4} (?!in )|(?:Atomic )?(?:Read|Write) of size \d+ at 0x|SUMMARY: "
     r"|Previous (?:atomic )?(?:read|write) of size |Location is |Thread T\d+ .{0,60}created "
@@ -61,7 +60,7 @@ def parted(text: str) -> str:
     starts = len(_FRAME_START.findall(text))
     if starts > 1 or ("Sanitizer: " in text and (starts or _ACCESS.search(text))):
         return _RUN_TOGETHER.sub("\n", text)
-    if "ThreadSanitizer: " in text and _NAMED_FRAME.search(text):
+    if "ThreadSanitizer: " in text and "+0x" in text and text.count(" #") > 1:
         return _RUN_TOGETHER_RACE.sub("\n", text)
     return text
 

@@ -477,3 +477,12 @@ def test_the_mutex_that_the_same_thread_held() -> None:
     held = report.first(Role.LOCK_ACQUIRE)
     assert held is not None
     assert held.thread == "T1"
+
+
+def test_a_frame_that_never_ends_is_not_read_on_for_ever() -> None:
+    text = HEADER + ACCESS + "    #0 0x55d0c0ffee10 in f(a<\n" + "b<c,(\n" * 5_000 + "x.cc:3\n"
+
+    report = only(text)
+
+    assert functions(report, Role.USE) == ["f(a<"]
+    assert len(report.raw) < 5_000
