@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.files import cores_in
+from vllm_forensics.capture.core_sources import cores_in
 from vllm_forensics.capture.host import CORE_PATTERN
 from vllm_forensics.errors import ToolError, UsageError
 

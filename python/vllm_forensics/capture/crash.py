@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.files import cores_in, map_file
+from vllm_forensics.capture.core_sources import cores_in
+from vllm_forensics.capture.files import map_file
 from vllm_forensics.capture.process import (
     Completed,
     Limits,

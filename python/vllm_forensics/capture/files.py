@@ -1,36 +1,28 @@
-"""Opens evidence: regular files only, mapped and never read whole; finds the cores meant."""
+"""Opens evidence: regular files only, mapped and never read whole."""
 
 from __future__ import annotations
 
-import glob
+import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from vllm_forensics.errors import EvidenceError
 
-_COMPRESSED: Final = (
-    (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
-    (b"\x1f\x8b", "gzip", "gunzip"),
-    (b"\xfd7zXZ", "xz", "xz -d"),
-    (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
-    (b"BZh", "bzip2", "bunzip2"),
-)
-_PLACES: Final = (".", "/var/tmp/forensics", "/tmp", "/var/lib/systemd/coredump", "/var/crash")  # noqa: S108
-_MAX_ENTRIES: Final = 100_000
 _MAX_SOURCE: Final = 16 << 20
 
 
-def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """Map a regular file for reading.
+@contextlib.contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[int]:
+    """A descriptor of a regular file for the block.
 
     A FIFO or device in a glob must not block: the file is opened without waiting and then checked.
 
     Raises:
-        EvidenceError: missing, unreadable, empty, or not a regular file.
+        EvidenceError: missing, unreadable, or not a regular file.
 
     """
     try:
@@ -42,12 +34,25 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
             remedy=f"ls -l {Path(path)}   (cores belong to their user)",
         ) from error
     try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
             raise EvidenceError(
-                f"is a {_kind(state.st_mode)}, not a file", remedy="give the core file itself"
+                f"is a {_kind(mode)}, not a file", remedy="give the core file itself"
             )
-        if state.st_size == 0:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def map_file(path: str | os.PathLike[str]) -> memoryview:
+    """Map a regular file for reading.
+
+    Raises:
+        EvidenceError: missing, unreadable, empty, or not a regular file.
+
+    """
+    with open_regular(path) as descriptor:
+        if os.fstat(descriptor).st_size == 0:
             raise EvidenceError(
                 "is an empty file",
                 remedy="the disk was full, or the limit too low: df -h; ulimit -c",
@@ -58,22 +63,17 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
             raise EvidenceError(
                 f"cannot be mapped: {error}", remedy="copy it to a local disk"
             ) from error
-    finally:
-        os.close(descriptor)
 
 
 def map_core(path: str | os.PathLike[str]) -> memoryview:
     """Map a file that should be a core.
 
     Raises:
-        EvidenceError: also where it is plainly something else: compressed, text, a script.
+        EvidenceError: also where it is plainly something else: text, a script.
 
     """
     data = map_file(path)
     head = bytes(data[:16])
-    for magic, name, command in _COMPRESSED:
-        if head.startswith(magic):
-            raise EvidenceError(f"is compressed with {name}", remedy=f"{command} {Path(path)}")
     if not head.startswith(b"\x7fELF"):
         what = "a text file" if _looks_like_text(bytes(data[:4096])) else "no ELF file"
         raise EvidenceError(
@@ -91,55 +91,6 @@ def is_regular_file(path: str) -> bool:
         return False
 
 
-def find_cores(paths: Sequence[str]) -> list[str]:
-    """Files as they are, folders and patterns opened up; without a path the newest core found.
-
-    What names nothing is kept, so that its failure is reported.
-    """
-    if not paths:
-        return newest_core()
-    found: list[str] = []
-    for path in paths:
-        if os.path.isdir(path):  # noqa: PTH112 - str with surrogates
-            inside = [name for name in _regular_entries(path) if is_core(name)]
-            found.extend(inside or [path])
-        elif not os.path.lexists(path) and glob.has_magic(path):
-            found.extend(sorted(glob.glob(path)) or [path])  # noqa: PTH207 - str with surrogates
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
-
-
-def newest_core() -> list[str]:
-    """The youngest core in the usual places and where core_pattern points; empty if none is."""
-    candidates = []
-    for place in dict.fromkeys((*_pattern_folders(), *_PLACES)):
-        for path in _regular_entries(place):
-            if "core" in path.rsplit("/", 1)[-1] and is_core(path):
-                candidates.append((os.stat(path).st_mtime_ns, path))  # noqa: PTH116
-    return [max(candidates)[1]] if candidates else []
-
-
-def is_core(path: str) -> bool:
-    """Does the file start like an ELF core? Unreadable ones do not."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        head = os.read(descriptor, 18)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return head[:4] == b"\x7fELF" and head[16:18] in {b"\x04\x00", b"\x00\x04"}
-
-
-def cores_in(folder: str | os.PathLike[str]) -> list[Path]:
-    """The cores directly inside a folder, by name; none where it cannot be listed."""
-    return [Path(path) for path in _regular_entries(os.fspath(folder)) if is_core(path)]
-
-
 def read_source(path: str, first: int, last: int) -> tuple[str, ...]:
     """Lines `first` to `last` (from 1) of a source file; empty where it cannot be read."""
     if not is_regular_file(path):
@@ -151,28 +102,6 @@ def read_source(path: str, first: int, last: int) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(text.splitlines()[max(first - 1, 0) : last])
-
-
-def _pattern_folders() -> Iterator[str]:
-    try:
-        pattern = Path("/proc/sys/kernel/core_pattern").read_text(encoding="utf-8").strip()
-    except OSError:
-        return
-    if pattern.startswith("/") and "%" not in pattern.rsplit("/", 1)[0]:
-        yield pattern.rsplit("/", 1)[0] or "/"
-
-
-def _regular_entries(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            names = [
-                entry.path
-                for _, entry in zip(range(_MAX_ENTRIES), entries, strict=False)
-                if entry.is_file()
-            ]
-    except OSError:
-        return []
-    return sorted(names)
 
 
 def _looks_like_text(head: bytes) -> bool:

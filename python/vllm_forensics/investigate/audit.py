@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vllm_forensics.capture import files
+from vllm_forensics.capture.core_sources import opened_core
 from vllm_forensics.capture.module_audit import audit_module
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.core_file import CoreImage
@@ -23,10 +24,11 @@ def audit_core(path: str, executable: str | None, symbols: SymbolIndex | None = 
 
     """
     store = ModuleStore(executable, symbols)
-    notes = CoreImage(files.map_core(path), store)
-    store.program = notes.process.program
-    names = frozenset(name for module in notes.modules for name in _names(module, store))
-    return CoreAudit(core=path, modules=tuple(_audit(m, store, names) for m in notes.modules))
+    with opened_core(path) as kept:
+        notes = CoreImage(files.map_core(kept.file), store)
+        store.program = notes.process.program
+        names = frozenset(name for module in notes.modules for name in _names(module, store))
+        return CoreAudit(core=path, modules=tuple(_audit(m, store, names) for m in notes.modules))
 
 
 def _audit(module: Module, store: ModuleStore, names: frozenset[str]) -> ModuleAudit:

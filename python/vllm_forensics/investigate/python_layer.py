@@ -25,14 +25,17 @@ _SHARED: Final[list[PythonStacks]] = []
 _SHARING: Final = threading.Lock()
 
 
-def with_python(crash: Crash, notes: CoreImage, store: ModuleStore) -> Crash:
-    """The crash with Python frames where they were, if the process held an interpreter."""
+def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -> Crash:
+    """The crash with Python frames where they were, if the process held an interpreter.
+
+    `core` is the path of the core itself; the crash's own may name what it was expanded from.
+    """
     interpreters = [m for m in notes.modules if _INTERPRETER.fullmatch(m.name)]
     if not interpreters:
         return crash
     threads: tuple[PythonThread, ...] = ()
     try:
-        threads = _read(crash, notes, store)
+        threads = _read(core, notes, store)
     except ToolError as error:
         gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.PYSTACK)
         crash = replace(crash, gaps=(*crash.gaps, gap))
@@ -49,7 +52,7 @@ def close_python_stacks() -> None:
         atexit.unregister(close_python_stacks)
 
 
-def _read(crash: Crash, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread, ...]:
+def _read(core: str, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread, ...]:
     """Ask pystack, if the files that it will read are the ones that crashed.
 
     Raises:
@@ -66,7 +69,7 @@ def _read(crash: Crash, notes: CoreImage, store: ModuleStore) -> tuple[PythonThr
             raise ToolError(f"no Python frames: {answer.what}", remedy=answer.remedy)
     if program is None:
         raise ToolError("no Python frames: the core does not name its program", remedy="")
-    return _shared().read(crash.core, store.path_of(program))
+    return _shared().read(core, store.path_of(program))
 
 
 def _shared() -> PythonStacks:

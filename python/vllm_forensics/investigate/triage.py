@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture import files
+from vllm_forensics.capture.core_sources import find_cores, opened_core
 from vllm_forensics.capture.gdb import GdbSession, interactive_arguments, offer_debug_file
 from vllm_forensics.capture.packages import debug_package, wheel_of
 from vllm_forensics.capture.unwinder import close_shared_unwinder, shared_unwinder
@@ -28,6 +29,7 @@ from vllm_forensics.investigate.python_layer import close_python_stacks, with_py
 from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.finding import Diagnosis
+from vllm_forensics.model.kept_core import KeptCore
 from vllm_forensics.model.process import Module, Thread
 from vllm_forensics.model.report import (
     Crash,
@@ -58,6 +60,8 @@ class TriageOptions:
     """None: full for one core of each group, stacks for the others."""
     symbols: SymbolIndex | None = None
     """Debug information that the user gave."""
+    since_s: float | None = None
+    """Leave out cores that were written before, in seconds since the epoch."""
 
 
 def triage(
@@ -72,7 +76,7 @@ def triage(
     `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one
     gdb each. `on_progress` is told how many of how many are done.
     """
-    cores = files.find_cores(paths)
+    cores = find_cores(paths, options.since_s)
     own = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) if executor is None else None
     work = partial(_explain_all, options=options, pool=executor or own, on_progress=on_progress)
     try:
@@ -135,17 +139,28 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
     """Explain one core, as deep as is said, or as the options say."""
     depth = depth or options.depth or Depth.FULL
     try:
-        store = ModuleStore(options.executable, options.symbols)
-        notes = CoreImage(files.map_core(path), store)
-        store.program = notes.process.program
-        with open_image(path, notes, store, options, depth) as image:
-            crash = _explain(path, notes, store, image)
-        if depth is not Depth.NOTES:
-            crash = with_python(crash, notes, store)
-        gaps = (_NO_STACKS, *crash.gaps) if depth is Depth.NOTES else crash.gaps
-        return replace(crash, depth=depth, gaps=gaps)
+        with opened_core(path) as kept:
+            return _explain_kept(kept, options, depth)
     except ForensicsError as error:
         return Failure(path=path, error=error.message, remedy=error.remedy)
+
+
+def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash:
+    store = ModuleStore(options.executable, options.symbols)
+    notes = CoreImage(files.map_core(kept.file), store)
+    store.program = notes.process.program
+    with open_image(kept.file, notes, store, options, depth) as image:
+        crash = _explain(kept.path, notes, store, image)
+    if depth is not Depth.NOTES:
+        crash = with_python(crash, kept.file, notes, store)
+    said = (kept.gap, _NO_STACKS if depth is Depth.NOTES else None)
+    return replace(
+        crash,
+        depth=depth,
+        keeper=kept.keeper,
+        kept_facts=kept.facts,
+        gaps=(*(gap for gap in said if gap is not None), *crash.gaps),
+    )
 
 
 def open_image(

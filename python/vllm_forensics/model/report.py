@@ -91,6 +91,10 @@ class Crash:
     gaps: tuple[Gap, ...] = ()
     depth: Depth = Depth.FULL
     """How deep this core was looked into."""
+    keeper: str | None = None
+    """Who kept it: `systemd-coredump`, `apport`, `abrt`."""
+    kept_facts: tuple[tuple[str, str], ...] = ()
+    """What the keeper wrote down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,7 @@ def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+_KEPT_FACTS: Final = ("time", "user", "unit", "host", "package", "system")
 _NOTED: Final = {FrameKind.INLINED: "inlined", FrameKind.PYTHON: "Python"}
 
 
@@ -231,6 +232,7 @@ class _Writer:
             ("Proof", list(crash.proof)),
             ("Program", [crash.command or crash.program or "?"]),
             ("Core", [crash.core]),
+            ("Kept", [_kept(crash)] if crash.keeper else []),
             ("Others", [_others(crash.threads[1:])] if len(crash.threads) > 1 else []),
             (
                 "Gaps",
@@ -242,6 +244,12 @@ class _Writer:
                 yield _labelled(Text(label, style="head"), [Text(text) for text in texts])
         yield Text()
         yield _labelled(Text("Next", style="head"), [Text(step) for step in crash.next_steps])
+
+
+def _kept(crash: Crash) -> str:
+    facts = dict(crash.kept_facts)
+    parts = [f"{name} {facts[name]}" for name in _KEPT_FACTS if name in facts]
+    return " · ".join([f"by {crash.keeper}", *parts])
 
 
 def _labelled(label: Text, texts: list[Text]) -> Table:

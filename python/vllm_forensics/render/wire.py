@@ -142,6 +142,9 @@ class CrashWire(msgspec.Struct, frozen=True, kw_only=True):
     proof: list[str]
     next_steps: list[str]
     signature: str
+    depth: Literal["notes", "stack", "full"]
+    kept_by: str | None
+    kept_facts: dict[str, str]
     gaps: list[GapWire]
 
 
@@ -219,6 +222,9 @@ def crash_to_wire(crash: Crash) -> CrashWire:
         proof=list(crash.proof),
         next_steps=list(crash.next_steps),
         signature=crash.signature,
+        depth=crash.depth.value,
+        kept_by=crash.keeper,
+        kept_facts=dict(crash.kept_facts),
         gaps=[GapWire(what=gap.what, remedy=gap.remedy) for gap in crash.gaps],
     )
 

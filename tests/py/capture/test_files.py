@@ -1,6 +1,5 @@
 """What may stand behind a path, and which cores are meant."""
 
-import gzip
 import os
 import socket
 import subprocess
@@ -10,9 +9,8 @@ from pathlib import Path
 import pytest
 from tests.py.support.core_builder import build_core
 
+from vllm_forensics.capture.core_sources import find_cores, is_core
 from vllm_forensics.capture.files import (
-    find_cores,
-    is_core,
     is_regular_file,
     map_core,
     map_file,
@@ -82,7 +80,8 @@ def test_an_unreadable_file_is_said_to_be_so_to_an_ordinary_user(core: Path) -> 
     core.parent.chmod(0o755)
     script = (
         "import os, sys\n"
-        "from vllm_forensics.capture.files import is_core, map_core\n"
+        "from vllm_forensics.capture.core_sources import is_core\n"
+        "from vllm_forensics.capture.files import map_core\n"
         "from vllm_forensics.errors import EvidenceError\n"
         "if os.geteuid() == 0:\n"
         "    os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
@@ -103,27 +102,6 @@ def test_an_unreadable_file_is_said_to_be_so_to_an_ordinary_user(core: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("head", "name"),
-    [
-        (b"\x28\xb5\x2f\xfd", "zstd"),
-        (gzip.compress(b"core", mtime=0)[:8], "gzip"),
-        (b"\xfd7zXZ\0", "xz"),
-        (b"\x04\x22\x4d\x18", "lz4"),
-        (b"BZh9", "bzip2"),
-    ],
-)
-def test_a_compressed_core_is_known_by_its_first_bytes(
-    tmp_path: Path, head: bytes, name: str
-) -> None:
-    (tmp_path / "core.42").write_bytes(head + bytes(100))
-
-    error = refusal(tmp_path / "core.42")
-
-    assert error.message == f"is compressed with {name}"
-    assert str(tmp_path / "core.42") in error.remedy
-
-
-@pytest.mark.parametrize(
     ("contents", "what"), [(b"Traceback (most recent", "a text file"), (b"\0\1\2", "no ELF file")]
 )
 def test_something_else_is_called_what_it_is(tmp_path: Path, contents: bytes, what: str) -> None:
@@ -136,42 +114,6 @@ def test_any_file_may_be_mapped_where_no_core_is_wanted(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("hello", encoding="utf-8")
 
     assert bytes(map_file(tmp_path / "log")) == b"hello"
-
-
-# find_cores
-
-
-def test_a_folder_gives_its_cores_only(core: Path) -> None:
-    (core.parent / "notes.txt").write_text("core", encoding="utf-8")
-    (core.parent / "core.folder").mkdir()
-
-    assert find_cores([str(core.parent)]) == [str(core)]
-
-
-def test_a_pattern_is_opened_up_and_twice_is_once(core: Path) -> None:
-    assert find_cores([f"{core.parent}/core.*", str(core)]) == [str(core)]
-
-
-def test_a_file_whose_name_looks_like_a_pattern_is_meant_itself(tmp_path: Path) -> None:
-    path = tmp_path / "core[1]"
-    path.write_bytes(CORE)
-
-    assert find_cores([str(path)]) == [str(path)]
-
-
-def test_what_names_nothing_is_kept_for_its_failure(tmp_path: Path) -> None:
-    missing = [f"{tmp_path}/none", f"{tmp_path}/none.*", str(tmp_path)]
-
-    assert find_cores(missing) == missing
-
-
-def test_a_core_of_either_byte_order_is_one(tmp_path: Path) -> None:
-    (tmp_path / "big").write_bytes(CORE[:16] + b"\0\4" + CORE[18:])
-    (tmp_path / "program").write_bytes(CORE[:16] + b"\2\0" + CORE[18:])
-
-    assert is_core(str(tmp_path / "big"))
-    assert not is_core(str(tmp_path / "program"))
-    assert not is_core(str(tmp_path / "none"))
 
 
 # read_source

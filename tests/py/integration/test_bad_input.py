@@ -139,14 +139,30 @@ def test_a_device_is_not_read(tmp_path: Path) -> None:
     assert_refused(forensics_core("/dev/zero", timeout_s=PROMPT_S), "character device")
 
 
-def test_a_compressed_core_says_how_to_open_it(specimen: Specimen, tmp_path: Path) -> None:
+def test_a_compressed_core_is_explained_as_the_core_itself(
+    specimen: Specimen, tmp_path: Path
+) -> None:
     packed = tmp_path / "core.1.gz"
     packed.write_bytes(gzip.compress(specimen.core.read_bytes(), compresslevel=1))
 
-    answer = forensics_core(packed)
+    crash = forensics_core(packed).crash
 
-    assert_refused(answer, "gzip")
-    assert "gunzip" in answer.failure["remedy"]
+    assert_understood(crash)
+    assert crash["core"] == str(packed)
+    assert crash["signature"] == forensics_core(specimen.core).crash["signature"]
+
+
+def test_a_compressed_core_that_was_cut_tells_what_is_left(
+    specimen: Specimen, tmp_path: Path
+) -> None:
+    packed = tmp_path / "core.1.gz"
+    whole = gzip.compress(specimen.core.read_bytes(), compresslevel=1)
+    packed.write_bytes(whole[: len(whole) - 2000])
+
+    crash = forensics_core(packed).crash
+
+    assert_understood(crash)
+    assert "were expanded" in gap_texts(crash)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from tests.py.support.core_builder import CoreSpec, build_core, siginfo
 from tests.py.support.reports import null_crash, recursion_crash
 
-from vllm_forensics.capture import files
+from vllm_forensics.investigate import triage as triaging
 from vllm_forensics.investigate.triage import (
     TriageOptions,
     gdb_command,
@@ -72,7 +72,7 @@ def test_any_executor_will_do(tmp_path: Path) -> None:
 
 
 def test_no_core_anywhere_is_a_failure_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "find_cores", lambda paths: [])
+    monkeypatch.setattr(triaging, "find_cores", lambda paths, since_s: [])
 
     report = triage([], NOTES_ONLY)
 

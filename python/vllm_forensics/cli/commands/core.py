@@ -9,6 +9,7 @@ import click
 
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
+from vllm_forensics.cli.moments import moment
 from vllm_forensics.cli.output import emit, progress, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.symbol_index import SymbolIndex, open_symbols
@@ -30,6 +31,7 @@ class CoreOptions:
     depth: str | None
     no_gdb: bool
     pid: int | None
+    since: str | None
     audit: bool
     all_frames: bool
     timeout: float
@@ -68,6 +70,11 @@ class CoreOptions:
     "objects. Default: full for one core of each group, stack for the others.",
 )
 @click.option("--no-gdb", is_flag=True, help="The same as --depth stack.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="Only cores written since then: 90m, 12h, 7d, or a date (2026-11-29, 2026-11-29T08:00).",
+)
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option(
@@ -98,6 +105,7 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
         timeout_s=chosen.timeout,
         depth=_depth(chosen),
         symbols=symbols,
+        since_s=None if chosen.since is None else moment(chosen.since),
     )
     if chosen.pid is not None:
         _look_at(chosen.pid, chosen, settings)
@@ -170,23 +178,24 @@ def _look_at(pid: int, chosen: CoreOptions, settings: TriageOptions) -> NoReturn
 
 
 def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:
-    from vllm_forensics.capture.files import find_cores
+    from vllm_forensics.capture.core_sources import find_cores, opened_core
 
     cores = find_cores(paths)
     if len(cores) != 1:
         raise UsageError(
             f"--gdb opens one core, but {len(cores)} were named", remedy="forensics core --gdb CORE"
         )
-    if not settings.symbols:
-        replace_process(gdb_command(cores[0], settings))
-    # The links, and what lies in archives, must last as long as gdb and be gone after it.
-    with private_folder("forensics-gdb-") as folder:
-        status = run_attached(gdb_command(cores[0], settings, folder))
+    # The links, and what was expanded, must last as long as gdb and be gone after it.
+    with private_folder("forensics-gdb-") as folder, opened_core(cores[0], str(folder)) as kept:
+        if not settings.symbols and kept.file == cores[0]:
+            folder.rmdir()
+            replace_process(gdb_command(cores[0], settings))
+        status = run_attached(gdb_command(kept.file, settings, folder))
     raise click.exceptions.Exit(status)
 
 
 def _print_audit(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
-    from vllm_forensics.capture.files import find_cores
+    from vllm_forensics.capture.core_sources import find_cores
     from vllm_forensics.investigate.audit import audit_core
     from vllm_forensics.render.audit import render_audit
 

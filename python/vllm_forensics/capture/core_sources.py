@@ -1,0 +1,223 @@
+"""Finds cores wherever they are kept, and makes them readable: expanded into a scratch folder.
+
+A core's holes stay holes, so a sparse core of gigabytes takes what it really holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.capture.compressed import PIECE, expand, is_compressed
+from vllm_forensics.capture.core_keepers import (
+    ApportReport,
+    abrt_facts,
+    is_apport,
+    systemd_facts,
+)
+from vllm_forensics.capture.files import open_regular
+from vllm_forensics.errors import EvidenceError
+from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.kept_core import KeptCore
+
+_PLACES: Final = (
+    *(".", "/var/tmp/forensics", "/tmp", "/var/lib/systemd/coredump", "/var/crash"),  # noqa: S108
+    "/var/spool/abrt",
+)
+_MAX_ENTRIES: Final = 100_000
+_HEAD: Final = 64
+_HOLE: Final = 1 << 14
+_LARGEST: Final = 1 << 40
+"""No process is larger; a stream that has no end is."""
+_KEPT_FREE: Final = 256 << 20
+_CHECKED_EACH: Final = 64 << 20
+
+
+def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
+    """Files as they are, folders and patterns opened up; without a path the newest core found.
+
+    `since_s` leaves out what was written before, in seconds since the epoch. What names nothing is
+    kept, so that its failure is reported.
+    """
+    if not paths:
+        return newest_core()
+    found: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):  # noqa: PTH112 - str with surrogates
+            found.extend(cores_below(path) or [path])
+        elif not os.path.lexists(path) and glob.has_magic(path):
+            named = sorted(glob.glob(path))  # noqa: PTH207 - str with surrogates
+            found.extend(named or [path])
+        else:
+            found.append(path)
+    kept = dict.fromkeys(found)
+    return [path for path in kept if since_s is None or _written_s(path) >= since_s]
+
+
+def newest_core() -> list[str]:
+    """The youngest core in the usual places and where core_pattern points; empty if none is."""
+    candidates = []
+    for place in dict.fromkeys((*_pattern_folders(), *_PLACES)):
+        for path in cores_below(place):
+            name = path.rsplit("/", 1)[-1]
+            if "core" in name or name.endswith(".crash"):
+                candidates.append((_written_s(path), path))
+    return [max(candidates)[1]] if candidates else []
+
+
+def cores_below(folder: str) -> list[str]:
+    """The cores of a folder, by name: files, and one in each problem's folder of abrt's."""
+    return [path for path in _entries(folder) if is_core(path)]
+
+
+def cores_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """The cores directly inside a folder, by name; none where it cannot be listed."""
+    return [Path(path) for path in cores_below(os.fspath(folder))]
+
+
+def is_core(path: str) -> bool:
+    """Is this a core, compressed or in a report of apport's, by its first bytes?"""
+    try:
+        head = _head_of(path)
+        if is_apport(head):
+            return True
+        if is_compressed(head):
+            head = next(expand(_read(path)), b"")
+    except EvidenceError:
+        return False
+    return head[:4] == b"\x7fELF" and head[16:18] in {b"\x04\x00", b"\x00\x04"}
+
+
+@contextlib.contextmanager
+def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
+    """The core that `path` names, as a plain file for as long as the block runs.
+
+    `scratch` is a folder for what must be expanded, by default the system's for temporary files.
+
+    Raises:
+        EvidenceError: it cannot be read, or there is no room to expand it.
+
+    """
+    folder = path.rsplit("/", 1)[0] if "/" in path else "."
+    facts = systemd_facts(path)
+    keeper = "systemd-coredump" if facts else None
+    if path.rsplit("/", 1)[-1].startswith("coredump") and (Path(folder) / "executable").exists():
+        facts, keeper = abrt_facts(Path(folder)), "abrt"
+    head = _head_of(path)
+    if not is_apport(head) and not is_compressed(head):
+        yield KeptCore(path=path, file=path, keeper=keeper, facts=facts)
+        return
+    report = ApportReport(_read(path)) if is_apport(head) else None
+    # A file without a name: it is gone with this process, however that ends.
+    with tempfile.TemporaryFile(dir=scratch) as target:
+        gap = _expand_into(report.core() if report else _read(path), target.fileno())
+        if report is not None:
+            facts, keeper = report.facts, "apport"
+        file = f"/proc/{os.getpid()}/fd/{target.fileno()}"
+        yield KeptCore(path=path, file=file, keeper=keeper, facts=facts, gap=gap)
+
+
+def _expand_into(pieces: Iterator[bytes], target: int) -> Gap | None:
+    """Write the expanded core with its holes; what was lost at a damage is a gap.
+
+    Raises:
+        EvidenceError: nothing could be expanded, or there is no room.
+
+    """
+    size = written = 0
+    try:
+        for piece in expand(pieces):
+            for at in range(0, len(piece), _HOLE):
+                part = piece[at : at + _HOLE]
+                if part.count(0) != len(part):
+                    _write(target, part, size + at)
+                    written += len(part)
+            size += len(piece)
+            if size > _LARGEST:
+                raise _TooLargeError
+    except (OSError, _TooLargeError) as error:
+        raise EvidenceError(
+            f"cannot be expanded: {getattr(error, 'strerror', 'it has no end')} after "
+            f"{written / 1e9:.1f} GB",
+            remedy="TMPDIR=/a/larger/disk forensics core …",
+        ) from error
+    except EvidenceError as error:
+        if size == 0:
+            raise
+        os.truncate(target, size)
+        what = f"{error.message}; {size / 1e6:.1f} MB were expanded"
+        return Gap(what=what, remedy=error.remedy)
+    os.truncate(target, size)
+    return None
+
+
+def _write(target: int, data: bytes, at: int) -> None:
+    """Write all of it, but leave the disk some room for others.
+
+    Raises:
+        OSError: the disk is full, or nearly so.
+
+    """
+    if at % _CHECKED_EACH < len(data):
+        state = os.fstatvfs(target)
+        if state.f_bavail * state.f_frsize < _KEPT_FREE:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if os.pwrite(target, data, at) != len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class _TooLargeError(Exception):
+    """More than any process holds."""
+
+
+def _read(path: str) -> Iterator[bytes]:
+    with open_regular(path) as descriptor:
+        try:
+            while piece := os.read(descriptor, PIECE):
+                yield piece
+        except OSError as error:
+            raise EvidenceError(
+                f"could not be read to its end: {error.strerror}", remedy="copy it to another disk"
+            ) from error
+
+
+def _head_of(path: str) -> bytes:
+    with open_regular(path) as descriptor:
+        return os.read(descriptor, _HEAD)
+
+
+def _written_s(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116 - str with surrogates
+    except (OSError, ValueError):
+        return float("inf")  # let its failure be told
+
+
+def _pattern_folders() -> Iterator[str]:
+    try:
+        pattern = Path("/proc/sys/kernel/core_pattern").read_text(encoding="utf-8").strip()
+    except OSError:
+        return
+    if pattern.startswith("/") and "%" not in pattern.rsplit("/", 1)[0]:
+        yield pattern.rsplit("/", 1)[0] or "/"
+
+
+def _entries(folder: str) -> list[str]:
+    """Regular files, and the core that a problem's folder of abrt's holds."""
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for _, entry in zip(range(_MAX_ENTRIES), entries, strict=False):
+                if entry.is_file():
+                    found.append(entry.path)
+                elif entry.name.startswith("ccpp-") and entry.is_dir():
+                    found += sorted(glob.glob(f"{glob.escape(entry.path)}/coredump*"))  # noqa: PTH207
+    except OSError:
+        return []
+    return sorted(found)

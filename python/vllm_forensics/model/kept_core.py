@@ -1,0 +1,27 @@
+"""A core as somebody keeps it: plain, compressed, in a crash report; and what stands beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vllm_forensics.model.answer import Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptCore:
+    """A core that is ready to be read."""
+
+    path: str
+    """What the user named."""
+    file: str
+    """The core itself; in a scratch folder where it had to be expanded."""
+    keeper: str | None = None
+    """`systemd-coredump`, `apport` or `abrt`; None for a plain file, compressed or not."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """What the keeper wrote down: executable, command, user, unit, host, time."""
+    gap: Gap | None = None
+    """What was lost while it was expanded."""
+
+    def fact(self, name: str) -> str | None:
+        """One of the facts."""
+        return dict(self.facts).get(name)
