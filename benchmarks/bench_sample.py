@@ -23,7 +23,7 @@ LOADS = {
 import numpy
 table = numpy.random.default_rng(1).random((512, 512), dtype=numpy.float32)
 kept = []
-for turn in range(1500):
+for turn in range(8000):
     rows = table[turn % 400 : turn % 400 + 64].copy()
     kept.append(numpy.tanh(rows @ table[:, :64]).sum())
     scratch = [numpy.empty(size) for size in (40, 400, 4000, 40_000)]
@@ -32,13 +32,13 @@ for turn in range(1500):
 import json
 record = {"id": 1, "text": "x" * 700, "scores": [i / 7 for i in range(60)], "tags": ["a", "b"] * 20}
 text = json.dumps([record] * 60)
-for _ in range(120):
+for _ in range(500):
     json.dumps(json.loads(text))
 """,
     "Many blocks": """
 import ctypes
 blocks = [ctypes.create_string_buffer(600 + i % 900) for i in range(2000)]
-for turn in range(200_000):
+for turn in range(800_000):
     blocks[turn * 7 % 2000] = ctypes.create_string_buffer(600 + turn % 900)
 """,
 }

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,10 +41,32 @@ char prefix[PATH_MAX];
 DumpThreads dump_threads = nullptr;
 int stacks_written = 0;
 pid_t told_by = 0;
+int handler_fd = -1;
+int handler_signal = 0;
 
 template <typename Function>
 Function find(void* handle, const char* name) {
   return reinterpret_cast<Function>(dlsym(handle, name));
+}
+
+/// Is the descriptor still what use_faulthandler was given? Daemons close what they do not know.
+bool is_null_device(int fd) {
+  struct stat state{};
+  struct stat null{};
+  return fstat(fd, &state) == 0 && stat("/dev/null", &null) == 0 && state.st_rdev == null.st_rdev &&
+         S_ISCHR(state.st_mode);
+}
+
+/// A signal to oneself is handled before the call returns, unless it is blocked: nothing then.
+void dump_by_faulthandler(int fd) {
+  if (!is_null_device(handler_fd)) {
+    return;
+  }
+  const auto null = static_cast<int>(syscall(SYS_dup, handler_fd));
+  (void)syscall(SYS_dup3, fd, handler_fd, O_CLOEXEC);
+  (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), handler_signal);
+  (void)syscall(SYS_dup3, null, handler_fd, O_CLOEXEC);
+  (void)syscall(SYS_close, null);
 }
 
 void tell(const char* sanitizer) {
@@ -149,7 +172,7 @@ int open_beside_report(const char* suffix) {
 }
 
 void write_python_stack(const char* sanitizer) {
-  if (dump_threads == nullptr || stacks_written >= kMaxStacks) {
+  if ((dump_threads == nullptr && handler_fd < 0) || stacks_written >= kMaxStacks) {
     return;
   }
   ++stacks_written;
@@ -161,8 +184,19 @@ void write_python_stack(const char* sanitizer) {
   const int length =
       std::snprintf(line, sizeof(line), "== %s %ld\n", sanitizer, syscall(SYS_gettid));
   (void)syscall(SYS_write, fd, line, static_cast<std::size_t>(length));
-  (void)dump_threads(fd, nullptr, nullptr);
+  if (dump_threads != nullptr) {
+    (void)dump_threads(fd, nullptr, nullptr);
+  } else {
+    dump_by_faulthandler(fd);
+  }
   (void)syscall(SYS_close, fd);
+}
+
+bool needs_faulthandler() { return prefix[0] != '\0' && dump_threads == nullptr; }
+
+void use_faulthandler(int fd, int signal) {
+  handler_fd = fd;
+  handler_signal = signal;
 }
 
 }  // namespace forensics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -104,11 +104,17 @@ def users_preloads(
     return kept, notes
 
 
-def preload_all(runtimes: Iterable[str], python: PythonCommand | None) -> tuple[str, ...]:
-    """The runtimes, libstdc++ and the hook that writes Python's stack, in the order that works."""
+def preload_all(runtimes: Sequence[str], python: PythonCommand | None) -> tuple[str, ...]:
+    """The runtimes, libstdc++ and the hook that writes Python's stack, in the order that works.
+
+    AddressSanitizer insists on being first. The others call the hook at each report if it comes
+    before them: what they have in its place does nothing.
+    """
     library = standard_library(_prefix_of(python))
     hook = installed_library(_HOOK)
-    return (*runtimes, *((library,) if library else ()), *((hook,) if hook else ()))
+    first = tuple(path for path in runtimes if "asan" in Path(path).name)
+    rest = tuple(path for path in runtimes if path not in first)
+    return (*first, *((hook,) if hook else ()), *rest, *((library,) if library else ()))
 
 
 def _prefix_of(python: PythonCommand | None) -> str | None:

@@ -81,7 +81,7 @@ def plan_sanitized(request: SanitizeRequest) -> RunPlan:
         way = _blind(request)
     elif launcher is not None and python is not None:
         way = _Way(method=Method.LAUNCHER, command=_launched(launcher, python))
-    elif python is None and is_linked(request.command[0]):
+    elif is_linked(python.python if python is not None else request.command[0]):
         way = _Way(method=Method.LINKED, command=request.command)
     elif manifest is not None:
         way = _preloaded_build(request, manifest, python, launcher)

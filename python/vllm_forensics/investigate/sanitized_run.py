@@ -20,12 +20,15 @@ from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.run import RunReport
 from vllm_forensics.model.sanitized import (
     Method,
+    PythonFrame,
     PythonStack,
+    PythonThread,
     RunPlan,
     SanitizedReport,
     SanitizedRun,
 )
 from vllm_forensics.model.sanitizer import ExplainedLog, ExplainedReport
+from vllm_forensics.model.stack import FrameKind
 
 _UBSAN: Final = ".ubsan."
 _INTERPRETER: Final = re.compile(
@@ -167,6 +170,8 @@ def _join(
     for at, (report, python) in enumerate(zip(log.reports, by_report, strict=True)):
         # A process dies of one report: the last.
         own = crash if at == last and _is_last_of_process(log, logs) else None
+        if python is None and own is not None:
+            python = _python_of_core(own)
         joined.append(
             SanitizedReport(
                 report=report,
@@ -178,6 +183,24 @@ def _join(
             )
         )
     return joined
+
+
+def _python_of_core(crash: Crash) -> PythonStack | None:
+    """The Python frames of the thread that died, else of the main one, as the core holds them.
+
+    CPython 3.13 hides the function that would have written them at the moment of the report.
+    """
+    by_thread = sorted(crash.threads, key=lambda thread: (not thread.crashed, thread.tid))
+    for thread in by_thread:
+        frames = tuple(
+            PythonFrame(function=frame.function or "?", file=frame.file, line=frame.line)
+            for frame in thread.stack.frames
+            if frame.kind is FrameKind.PYTHON
+        )
+        if frames and (thread.crashed or thread.tid == crash.pid):
+            whose = PythonThread.CURRENT if thread.crashed else PythonThread.MAIN
+            return PythonStack(sanitizer=None, thread=whose, frames=frames)
+    return None
 
 
 def _is_last_of_process(log: ExplainedLog, logs: tuple[ExplainedLog, ...]) -> bool:

@@ -245,7 +245,8 @@ def test_a_race_is_reported_with_python(tmp_path: Path, family: str) -> None:
     report = value["reports"][0]
     assert (answer.status, answer.stdout) == (86, "True\n")
     assert (report["sanitizer"], report["kind"]) == ("ThreadSanitizer", "data-race")
-    assert python_functions(report) == ["outer", "<module>"]
+    if sys.version_info < (3, 13):  # which hides the function that writes the stack
+        assert python_functions(report) == ["outer", "<module>"]
 
 
 @pytest.mark.parametrize("family", ["gcc", "clang"])
