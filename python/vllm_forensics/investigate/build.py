@@ -61,6 +61,8 @@ class ProjectRequest:
     """gcc or clang; None: the first that is installed."""
     folder: Path | None = None
     """Default: .forensics/FLAVOUR in the source; for an archive, where the command is given."""
+    requirements: tuple[str, ...] = ()
+    """What else to install, for the build and beside its result; as pip takes it."""
     head_dims: tuple[int, ...] = ()
     """Of attention kernels: those to compile. Empty: the commonest."""
     wants_example: bool = False
@@ -85,6 +87,11 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
             f"head dimensions cannot be chosen for {source}",
             remedy="leave out --head-dim: it is for vLLM's attention kernels, from 0.11.1 on",
         )
+    if request.requirements and not recipe.takes_requirements:
+        raise UsageError(
+            f"a build by {recipe.name} has no environment to install into",
+            remedy="leave out --with",
+        )
     if request.wants_example and not recipe.brings_example:
         raise UsageError(
             f"nothing to try: a project of {recipe.name} brings no example",
@@ -99,6 +106,7 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
             flavour=request.flavour,
             compiler=compiler,
             python=request.python,
+            requirements=request.requirements,
             head_dims=request.head_dims,
         ),
         tree,

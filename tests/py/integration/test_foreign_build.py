@@ -361,6 +361,21 @@ def test_a_setup_py_that_replaces_the_compiler_is_told_where(tmp_path: Path) -> 
     assert f"setup.py:3 chooses a compiler: {before}" in answer.stdout
 
 
+def test_what_a_setup_py_needs_and_does_not_say_can_be_given(tmp_path: Path) -> None:
+    """numpy is the usual one; this is small."""
+    undeclared = SETUP.format(before="import iniconfig")
+    source = make_project(tmp_path / "it", {"own.c": MODULE, "setup.py": undeclared})
+
+    without = build(source, "--asan")
+    given = build(source, "--asan", "--with", "iniconfig", "--quiet")
+
+    assert without.status == 2
+    assert "ModuleNotFoundError: No module named 'iniconfig'" in without.stderr
+    assert "--with" in without.stderr
+    assert given.status == 0, given.stderr
+    run_tool((f"{source}/.forensics/asan/venv/bin/python-asan", "-c", "import iniconfig, own"))
+
+
 def test_the_compilers_own_error_is_shown_without_what_stands_around_it(tmp_path: Path) -> None:
     broken = MODULE + "int broken( { return undeclared_name; }\n"
     source = make_project(tmp_path / "it", {"own.c": broken, "setup.py": SETUP.format(before="")})

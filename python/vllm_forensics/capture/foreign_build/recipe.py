@@ -33,5 +33,6 @@ class Recipe:
     raises UsageError for a kind that it knows and that cannot be built."""
     build: Callable[[Workspace, Steps], Outcome]
     needs_python: bool = True
+    takes_requirements: bool = False
     takes_head_dims: bool = False
     brings_example: bool = False

@@ -61,7 +61,7 @@ def build_and_install(
     builder = make_environment(
         steps, workspace.request.python, workspace.build_venv, "build environment"
     )
-    needed = workspace.tree.requirements
+    needed = (*workspace.tree.requirements, *workspace.request.requirements)
     pip_install(steps, builder, "build requirements", needed, once=True)
     backend = _Backend(workspace, steps, variables or {})
     extra = backend.call("get_requires_for_build_wheel", [dict(settings)])
@@ -85,6 +85,7 @@ def build_and_install(
         pip_install(steps, python, "install", ["--force-reinstall", "--no-deps", str(wheel)])
     else:
         pip_install(steps, python, "install", [str(wheel)])
+    pip_install(steps, python, "requirements", workspace.request.requirements, once=True)
     return _installed(record)
 
 
@@ -112,7 +113,8 @@ class _Backend:
             cwd=self._workspace.source,
             environment=self._environment,
             remedy="does it build without sanitizers? pip wheel --no-deps "
-            f"{self._workspace.request.source}; the other compiler: --compiler gcc|clang",
+            f"{self._workspace.request.source}; a package that it does not say it needs: "
+            "--with NAME; the other compiler: --compiler gcc|clang",
         )
         value: object = json.loads(answer.read_text("utf-8"))
         return value

@@ -29,7 +29,8 @@ _DROPPED: Final = (
     "PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV",
     "ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "CMAKE_BUILD_TYPE",
     "CMAKE_GENERATOR", "DESTDIR", "GIT_DIR", "CMAKE_C_COMPILER_LAUNCHER",
-    "CMAKE_CXX_COMPILER_LAUNCHER", "SKBUILD_CMAKE_BUILD_TYPE",
+    "CMAKE_CXX_COMPILER_LAUNCHER", "SKBUILD_CMAKE_BUILD_TYPE", "SKBUILD_BUILD_DIR",
+    "SKBUILD_INSTALL_STRIP",
 )  # fmt: skip
 _INJECTED: Final = """\
 # Written by `forensics build`; CMake includes it at the project's first project().
@@ -49,6 +50,8 @@ class BuildRequest:
     flavour: Flavour
     compiler: Compiler
     python: Path
+    requirements: tuple[str, ...] = ()
+    """What else to install, for the build and beside its result."""
     head_dims: tuple[int, ...] = ()
     """Of attention kernels: those to compile. Empty: the recipe's own choice."""
 

@@ -33,6 +33,7 @@ class BuildOptions:
     compiler: str | None
     python: Path | None
     folder: Path | None
+    requirements: tuple[str, ...]
     head_dims: tuple[int, ...]
     tries: bool
     output_format: str
@@ -68,6 +69,13 @@ class BuildOptions:
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Default: .forensics/FLAVOUR, in the project.",
+)
+@click.option(
+    "--with",
+    "requirements",
+    multiple=True,
+    metavar="REQUIREMENT",
+    help="Install this too, for the build and beside its result: pytest, numpy. Repeatable.",
 )
 @click.option(
     "--head-dim",
@@ -172,6 +180,7 @@ def _build_project(chosen: BuildOptions) -> BuildManifest:
         python=chosen.python or _default_python(),
         compiler=chosen.compiler,
         folder=chosen.folder,
+        requirements=chosen.requirements,
         head_dims=chosen.head_dims,
         wants_example=chosen.tries,
     )
@@ -194,9 +203,17 @@ def _try(manifest: BuildManifest) -> bool:
 def _build_own(chosen: BuildOptions) -> BuildManifest:
     from vllm_forensics.investigate.own_build import build_own
 
+    if not chosen.quiet and _holds_a_project(Path.cwd()):
+        click.echo("these are our own sources; for the project here: --source .", err=True)
     preset = chosen.preset or _flavour(chosen).name
     folder = (chosen.folder or Path(".forensics") / preset).resolve()
     return build_own(preset, folder, chosen.compiler, None if chosen.quiet else show_step)
+
+
+def _holds_a_project(folder: Path) -> bool:
+    own = folder / "python" / "vllm_forensics"
+    names = ("pyproject.toml", "setup.py", "CMakeLists.txt")
+    return not own.is_dir() and any((folder / name).is_file() for name in names)
 
 
 def _default_python() -> Path:

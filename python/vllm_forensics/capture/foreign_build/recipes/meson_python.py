@@ -29,4 +29,4 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     return build_and_install(workspace, steps, settings)
 
 
-RECIPE: Final = Recipe(name="meson-python", detects=_detects, build=_build)
+RECIPE: Final = Recipe(name="meson-python", detects=_detects, build=_build, takes_requirements=True)

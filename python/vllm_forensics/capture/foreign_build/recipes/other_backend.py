@@ -33,4 +33,6 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     return outcome
 
 
-RECIPE: Final = Recipe(name="other backend", detects=_detects, build=_build)
+RECIPE: Final = Recipe(
+    name="other backend", detects=_detects, build=_build, takes_requirements=True
+)

@@ -26,4 +26,6 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     return build_and_install(workspace, steps, settings)
 
 
-RECIPE: Final = Recipe(name="scikit-build-core", detects=_detects, build=_build)
+RECIPE: Final = Recipe(
+    name="scikit-build-core", detects=_detects, build=_build, takes_requirements=True
+)

@@ -27,4 +27,4 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     return build_and_install(workspace, steps, {}, workspace.cmake_args)
 
 
-RECIPE: Final = Recipe(name="setuptools", detects=_detects, build=_build)
+RECIPE: Final = Recipe(name="setuptools", detects=_detects, build=_build, takes_requirements=True)
