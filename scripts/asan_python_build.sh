@@ -36,7 +36,7 @@ usage() {
 usage: asan_python_build.sh SOURCE [OPTION...]
 
 Builds a CPython in which every allocation goes through AddressSanitizer, so that extensions built with
--fsanitize=address run in it without LD_PRELOAD. It takes some minutes and 1.5 GB, 200 MB when it is done.
+-fsanitize=address run in it without LD_PRELOAD. It takes some minutes and 1 GB, 250 MB when it is done.
 
 SOURCE is one of
   --version X.Y.Z         from python.org; a version that is not known here also needs --sha256
