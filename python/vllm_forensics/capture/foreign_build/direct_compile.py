@@ -12,9 +12,12 @@ from typing import Final
 from vllm_forensics.capture.foreign_build.steps import Steps
 from vllm_forensics.capture.foreign_build.toolchain import build_tool
 from vllm_forensics.capture.foreign_build.workspace import Workspace
+from vllm_forensics.capture.sanitizer_runtime import standard_library
+from vllm_forensics.model.build import Sanitizer
 
 _JOB_BYTES: Final = 2_300_000_000
 """What the compiler takes at most for one of vLLM's files with AddressSanitizer (gcc 12)."""
+_LOAD: Final = "import ctypes, os, sys, torch; ctypes.CDLL(sys.argv[1], os.RTLD_NOW)"
 _NINJA: Final = """\
 # Written by `forensics build`.
 ninja_required_version = 1.5
@@ -55,6 +58,29 @@ def compile_extension(workspace: Workspace, steps: Steps, extension: Extension) 
         [build_tool("ninja"), "-C", workspace.build, "-j", str(_jobs())],
         remedy="is this torch too new or too old for these sources? another one: --python PY; "
         "killed: less at a time, MAX_JOBS=1",
+    )
+
+
+def check_loading(workspace: Workspace, steps: Steps, module: Path) -> None:
+    """See that nothing is missing that the module calls: a shared library links without it.
+
+    The runtime is preloaded, as it may be in a run. Not so ThreadSanitizer's, under which torch
+    takes long to start.
+
+    Raises:
+        ToolError: it does not load; the loader's words are in the message.
+
+    """
+    request = workspace.request
+    if Sanitizer.THREAD in request.flavour.sanitizers:
+        return
+    libraries = [*request.compiler.runtimes, standard_library(None)]
+    preload = ":".join(filter(None, libraries)) if request.compiler.runtimes else ""
+    steps.run(
+        "load",
+        [workspace.venv / "bin" / "python", "-c", _LOAD, module],
+        environment={**workspace.environment, "LD_PRELOAD": preload, "PYTHONMALLOC": "malloc"},
+        remedy="an undefined symbol: the tree defines it in a file that is not known to be needed",
     )
 
 

@@ -20,8 +20,13 @@ from vllm_forensics.errors import UsageError
 
 CPU: Final = Path("csrc", "cpu")
 _BINDINGS: Final = "torch_bindings.cpp"
-_KERNELS: Final = (("cpu_attn.cpp",), ("cache.cpp", "attention.cpp"))
-"""Sets of files that compile alone, newest generation first; the first of a set must be there."""
+_KERNELS: Final = (
+    # Beside the kernels, what they call: the memory of a thread, and questions to the processor.
+    ("cpu_attn.cpp", "utils.cpp", "scratchpad_manager.cpp", "cpu_isa.cpp"),
+    ("cache.cpp", "attention.cpp"),
+)
+"""Sets of files that are whole without the rest, newest generation first; the first of a set must
+be there."""
 _DEFINITION: Final = re.compile(r'\.def\(\s*((?:"(?:[^"\\\n]|\\.)*"\s*)+)')
 _LITERAL: Final = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 
@@ -71,7 +76,7 @@ def generation_of(tree: SourceTree) -> Generation | None:
 
 
 def kernel_files(tree: SourceTree) -> tuple[str, ...]:
-    """Names of the files below csrc/cpu that are compiled alone; empty where there are none."""
+    """Names of the files of csrc/cpu that are compiled without the rest; empty for none."""
     for names in _KERNELS:
         if (tree.path / CPU / names[0]).is_file():
             return tuple(name for name in names if (tree.path / CPU / name).is_file())

@@ -9,7 +9,11 @@ from __future__ import annotations
 import shutil
 from typing import Final
 
-from vllm_forensics.capture.foreign_build.direct_compile import Extension, compile_extension
+from vllm_forensics.capture.foreign_build.direct_compile import (
+    Extension,
+    check_loading,
+    compile_extension,
+)
 from vllm_forensics.capture.foreign_build.recipe import Outcome, Recipe
 from vllm_forensics.capture.foreign_build.steps import Steps
 from vllm_forensics.capture.foreign_build.torch_environment import provide_torch
@@ -42,6 +46,7 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
         links=(*torch.link_options, "-fopenmp"),
     )
     compile_extension(workspace, steps, extension)
+    check_loading(workspace, steps, module)
     example = write_example(workspace, extension_example(module))
     return Outcome(files=(module,), site=torch.site, example=example)
 

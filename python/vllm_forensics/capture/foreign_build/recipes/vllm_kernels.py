@@ -7,10 +7,15 @@ tree's own torch_bindings.cpp, so a call takes what `torch.ops._C` takes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.foreign_build.direct_compile import Extension, compile_extension
+from vllm_forensics.capture.foreign_build.direct_compile import (
+    Extension,
+    check_loading,
+    compile_extension,
+)
 from vllm_forensics.capture.foreign_build.recipe import Outcome, Recipe
 from vllm_forensics.capture.foreign_build.steps import Steps
 from vllm_forensics.capture.foreign_build.torch_environment import provide_torch
@@ -69,13 +74,20 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     if _ATTENTION in files:
         dims = dims or DEFAULT
         limit_head_dims(steps, workspace.venv / "bin" / "python", cpu, dims)
-    operators = {file: _operators(cpu, file) for file in files}
+    bindings = read_text(cpu / "torch_bindings.cpp")
+    operators = {file: operators_of(bindings, read_text(cpu / file)) for file in files}
+    if not operators[files[0]]:
+        raise UsageError(
+            f"torch_bindings.cpp registers no function of {files[0]}",
+            remedy="known are the releases from 0.4.1 to 0.33; is the checkout complete?",
+        )
     module = torch.site / f"{NAME}{torch.suffix}"
     extension = Extension(
         target=module,
-        sources=tuple(_written(workspace.build, operators)),
+        sources=tuple(_sources(workspace.build, cpu, operators)),
         options=(
             *kernel_options(),
+            "-DVLLM_NUMA_DISABLED",  # libnuma's headers are seldom there
             *(f"-I{workspace.source / 'csrc'}", f"-I{cpu}"),
             # The command tells ninja that another choice of them is another object.
             f"-DFORENSICS_HEAD_DIMS={'_'.join(map(str, dims))}",
@@ -84,30 +96,28 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
         links=(*torch.link_options, "-fopenmp"),
     )
     compile_extension(workspace, steps, extension)
+    check_loading(workspace, steps, module)
     text = reshape_example(NAME, dims[0]) if _ATTENTION in files else copy_example(NAME)
     example = write_example(workspace, text)
     return Outcome(files=(module,), site=torch.site, example=example)
 
 
-def _operators(cpu: Path, file: str) -> tuple[Operator, ...]:
-    found = operators_of(read_text(cpu / "torch_bindings.cpp"), read_text(cpu / file))
-    if not found:
-        raise UsageError(
-            f"torch_bindings.cpp registers no function of {file}",
-            remedy="known are the releases from 0.4.1 to 0.33; is the checkout complete?",
-        )
-    return found
-
-
-def _written(folder: Path, operators: dict[str, tuple[Operator, ...]]) -> list[Path]:
+def _sources(folder: Path, cpu: Path, operators: dict[str, tuple[Operator, ...]]) -> Iterator[Path]:
+    """Files of ours around those that register something, and the others as they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {f"binding_{file}": _binding(file, known) for file, known in operators.items()}
-    texts["module.cpp"] = _MODULE.format(name=NAME)
-    for name, text in texts.items():
-        path = folder / name
-        if not path.is_file() or path.read_text("utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    for file, known in operators.items():
+        if known:
+            yield _written(folder / f"binding_{file}", _binding(file, known))
+        else:
+            yield cpu / file
+    yield _written(folder / "module.cpp", _MODULE.format(name=NAME))
+
+
+def _written(path: Path, text: str) -> Path:
+    """A file whose time tells when it changed last."""
+    if not path.is_file() or path.read_text("utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+    return path
 
 
 def _binding(file: str, operators: tuple[Operator, ...]) -> str:
