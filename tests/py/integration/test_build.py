@@ -1,6 +1,7 @@
 """`forensics build` makes the specimen in a preset, or says whole what went wrong."""
 
 import fcntl
+import json
 import os
 import shutil
 import sys
@@ -14,6 +15,8 @@ from tests.py.integration.victim_cases import run_tool
 from vllm_forensics.capture import build
 from vllm_forensics.capture.build import BuildPlan, build_specimen
 from vllm_forensics.errors import ToolError, UsageError
+from vllm_forensics.investigate.build import prove_file
+from vllm_forensics.model.build import Flavour, Verdict
 
 FOLDER = REPOSITORY / "build" / "build-tests"
 
@@ -68,6 +71,48 @@ def test_quiet_prints_paths_alone(folder: Path) -> None:
 
     assert answer.status == 0, answer.stderr
     assert answer.stdout.splitlines() == [str(path) for path in printed_paths(answer)]
+
+
+@pytest.mark.asan
+def test_our_own_sources_are_proved_too(folder: Path) -> None:
+    answer = forensics(
+        *("build", "--asan", "--folder", folder / "asan", "--format", "json"), timeout_s=600
+    )
+
+    manifest = answer.report
+    assert (answer.status, manifest["proved"], manifest["system"]) == (0, True, "specimen")
+    assert manifest == json.loads((folder / "asan" / "build.json").read_text(encoding="utf-8"))
+    for file in manifest["files"]:
+        assert file["proof"]["verdict"] == "proved", file
+        assert file["proof"]["frame_pointers"] == "kept", file
+
+
+@pytest.mark.asan
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_the_hardened_preset_is_proved(folder: Path, compiler: str) -> None:
+    target = folder / f"hardened-{compiler}"
+    plan = BuildPlan(preset="hardened", folder=target, compiler=compiler, python_module=False)
+
+    [program] = build_specimen(plan).programs
+    proof = prove_file(program, Flavour(hardened=True)).proof
+
+    assert (proof.verdict, proof.problems) == (Verdict.PROVED, ())
+    assert {"stack-protector", "library-assertions"} <= set(proof.hardening)
+
+
+def test_our_own_sources_are_told_from_the_project_that_one_stands_in(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").touch()
+
+    answer = forensics("build", "--asan", "--tsan", cwd=tmp_path)
+
+    assert "for the project here: --source ." in answer.stderr
+
+
+def test_sanitizers_and_hardening_are_refused_together() -> None:
+    answer = forensics("build", "--asan", "--hardened")
+
+    assert answer.status == 2
+    assert "build twice" in answer.stderr
 
 
 def test_sanitizers_that_exclude_each_other_are_refused() -> None:
