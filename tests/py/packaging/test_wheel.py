@@ -76,6 +76,19 @@ def test_the_wheel_holds_what_a_user_needs_and_no_more(wheel: Path) -> None:
     assert not [name for name in names if name.endswith(("_test.cpp", ".o", ".a", ".pyc"))]
 
 
+def test_the_wheel_brings_what_a_run_under_a_sanitizer_needs(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+
+    needed = {
+        "vllm_forensics/bin/forensics-python-stack.so",
+        "vllm_forensics/bin/forensics-sampling.so",
+        "vllm_forensics/specimen/csrc/launcher/launcher.cpp",
+        "vllm_forensics/specimen/csrc/launcher/python_stack.cpp",
+        "vllm_forensics/specimen/csrc/launcher/python_stack.h",
+    }
+    assert needed <= set(names)
+
+
 def test_the_native_module_keeps_its_debug_information(environment: Path, tmp_path: Path) -> None:
     (module,) = environment.glob("lib/python3.*/site-packages/vllm_forensics/_native.*.so")
 
