@@ -11,6 +11,7 @@ _BEGIN: Final = '''\
 """Written by `forensics build`: one call that is right, then one with a block out of range."""
 
 import os
+import sys
 
 # On one thread the report's stack reaches down to Python.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -22,13 +23,13 @@ keys, values = [torch.zeros({blocks}, 2, 8)], [torch.zeros({blocks}, 2, 8)]
 
 
 def copy(source, target):
-    print(f"copying block {{source}} to block {{target}} of 0 to {last}", flush=True)
+    print(f"copying block {{source}} to block {{target}} of 0 to {last}", file=sys.stderr)
     {call}
 
 
 copy(0, 1)
 copy(0, {blocks})
-print("nothing was noticed")
+print("nothing was noticed", file=sys.stderr)
 """
 _EXTENSION: Final = """
 import importlib.util
@@ -52,14 +53,14 @@ key, value = (torch.ones(1, heads, head_dim) for _ in range(2))
 
 
 def write(block):
-    print(f"writing a token to block {{block}} of 0 to {last}", flush=True)
+    print(f"writing a token to block {{block}} of 0 to {last}", file=sys.stderr)
     slots = torch.tensor([block * block_size])
     operators.cpu_attn_reshape_and_cache(key, value, keys, values, slots, "vec")
 
 
 write(0)
 write(blocks)
-print("nothing was noticed")
+print("nothing was noticed", file=sys.stderr)
 """
 _BLOCKS: Final = 4
 
