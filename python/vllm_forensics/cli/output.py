@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ import click
 
 from vllm_forensics.errors import UsageError
 
+_EACH_S: Final = 0.1
 READER_GONE: Final = 128 + 13
 """What a shell reports for a program that SIGPIPE ended."""
 
@@ -72,10 +74,34 @@ def require_writable(output: str | None) -> None:
         ) from error
 
 
-def progress(done: int, total: int) -> None:
-    """A counter on standard error, for people only."""
-    if sys.stderr.isatty() and not os.environ.get("CI"):
-        end = "\n" if done == total else ""
-        click.echo(f"\r{done} of {total} cores", err=True, nl=False)
-        if end:
-            click.echo("\r" + " " * 40 + "\r", err=True, nl=False)
+class ProgressLine:
+    """One line on standard error, for people only, that is written over until all is done."""
+
+    def __init__(self, noun: str) -> None:
+        """`noun` is what is counted, in the plural."""
+        self._noun = noun
+        self._started_s = time.monotonic()
+        self._shown_s = 0.0
+        self._is_shown = sys.stderr.isatty() and not os.environ.get("CI")
+
+    def update(self, done: int, total: int, note: str = "") -> None:
+        """Show how far it is, with `note` and the time that is left; at most ten times a second."""
+        now_s = time.monotonic()
+        if not self._is_shown or (now_s - self._shown_s < _EACH_S and done < total):
+            return
+        self._shown_s = now_s
+        left_s = (now_s - self._started_s) / done * (total - done)
+        parts = [f"{done:,} of {total:,} {self._noun}", note, f"{_span(left_s)} left"]
+        text = "" if done == total else " · ".join(part for part in parts if part)
+        click.echo(f"\r\x1b[K{text[: terminal_width() - 1]}", err=True, nl=False)
+
+    def say(self, text: str) -> None:
+        """A line that stays, above the other one."""
+        if self._is_shown:
+            click.echo(f"\r\x1b[K{text[: terminal_width() - 1]}", err=True)
+
+
+def _span(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -64,17 +64,27 @@ class TriageOptions:
     """Leave out cores that were written before, in seconds since the epoch."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a triage of many cores is."""
+
+    done: int
+    total: int
+    groups: int
+    latest: Crash | Failure
+
+
 def triage(
     paths: Sequence[str],
     options: TriageOptions,
     *,
     executor: Executor | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Explain every core; an unreadable one among many becomes a failure and stops nothing.
 
     `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one
-    gdb each. `on_progress` is told how many of how many are done.
+    gdb each. `on_progress` is told after each core how far it is.
     """
     cores = find_cores(paths, options.since_s)
     own = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) if executor is None else None
@@ -117,17 +127,22 @@ def _explain_all(
     *,
     options: TriageOptions,
     pool: Executor | None,
-    on_progress: Callable[[int, int], None] | None,
+    on_progress: Callable[[Progress], None] | None,
 ) -> dict[str, Crash | Failure]:
     work = partial(triage_one, options=options, depth=depth)
     if len(cores) == 1 or pool is None:
         return {core: work(core) for core in cores}
     results: dict[str, Crash | Failure] = {}
     futures: dict[Future[Crash | Failure], str] = {pool.submit(work, core): core for core in cores}
+    signatures: set[str] = set()
     for done, future in enumerate(as_completed(futures), start=1):
-        results[futures[future]] = future.result()
+        result = results[futures[future]] = future.result()
+        if isinstance(result, Crash):
+            signatures.add(result.signature)
         if on_progress is not None:
-            on_progress(done, len(cores))
+            on_progress(
+                Progress(done=done, total=len(cores), groups=len(signatures), latest=result)
+            )
     return results
 
 

@@ -54,7 +54,7 @@ def test_many_cores_keep_their_order_and_bad_ones_stop_nothing(tmp_path: Path) -
     report = triage(
         [good[0], bad[0], *good[1:], bad[1]],
         NOTES_ONLY,
-        on_progress=lambda done, total: seen.append((done, total)),
+        on_progress=lambda progress: seen.append((progress.done, progress.total)),
     )
 
     assert [crash.core for crash in report.crashes] == good

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -10,12 +11,18 @@ import click
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
 from vllm_forensics.cli.moments import moment
-from vllm_forensics.cli.output import emit, progress, terminal_width, wants_color
+from vllm_forensics.cli.output import ProgressLine, emit, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.symbol_index import SymbolIndex, open_symbols
-from vllm_forensics.investigate.triage import TriageOptions, gdb_command, own_frames, triage
+from vllm_forensics.investigate.triage import (
+    Progress,
+    TriageOptions,
+    gdb_command,
+    own_frames,
+    triage,
+)
 from vllm_forensics.model.answer import Depth
-from vllm_forensics.model.report import Report
+from vllm_forensics.model.report import Crash, Report
 from vllm_forensics.render.clean import clean
 
 
@@ -114,10 +121,26 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     if chosen.audit:
         _print_audit(paths, chosen, symbols)
         return
-    report = triage(paths, settings, on_progress=None if chosen.quiet else progress)
+    report = triage(paths, settings, on_progress=None if chosen.quiet else _shown_progress())
     shown = clean(report, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(report))
+
+
+def _shown_progress() -> Callable[[Progress], None]:
+    line = ProgressLine("cores")
+    told = False
+
+    def show(progress: Progress) -> None:
+        nonlocal told
+        latest = progress.latest
+        if not told and isinstance(latest, Crash):
+            told = True
+            line.say(f"first  {clean(latest).explanation}")
+        groups = f"{progress.groups:,} group{'' if progress.groups == 1 else 's'}"
+        line.update(progress.done, progress.total, groups)
+
+    return show
 
 
 def _depth(chosen: CoreOptions) -> Depth | None:
