@@ -19,6 +19,7 @@ _NEEDED_BY_TORCH: Final = (
     "filelock", "numpy",
 )  # fmt: skip
 _LIMITS: Final = Limits(timeout_s=600, output_bytes=1 << 20)
+_FETCH: Final = "fetching torch"
 _BORROWED: Final = "forensics-borrowed.pth"
 _OWN: Final = (
     "a torch of your own serves as well, also without a network: --python PY, where PY can import "
@@ -82,8 +83,9 @@ class Torch:
 def provide_torch(workspace: Workspace, steps: Steps) -> Torch:
     """Make the environment that the result goes into, with a torch in it.
 
-    The torch of the Python that was given is borrowed, with all that lies beside it; without one,
-    `TORCH` and the few packages that it cannot do without are installed.
+    The torch of the Python that was given is borrowed, with all that lies beside it. Without one,
+    and without one among the requirements, `TORCH` and the few packages that it cannot do without
+    are installed.
 
     Raises:
         ToolError: there is none and none could be fetched, or it cannot be imported.
@@ -96,26 +98,33 @@ def provide_torch(workspace: Workspace, steps: Steps) -> Torch:
             f"{given} has a torch that cannot be imported: {theirs['error']}",
             remedy=f"mend it, or: {_OWN}",
         )
+    if theirs["there"] and (workspace.venv / f"has {_FETCH}").exists():
+        # One that an earlier build fetched would be found before theirs.
+        (workspace.venv / "made-from").unlink(missing_ok=True)
     python = make_environment(steps, given, workspace.venv, "environment")
     borrowed = Path(_ask(python)["purelib"]) / _BORROWED
     if theirs["there"]:
         borrowed.write_text("".join(f"{folder}\n" for folder in theirs["folders"]), "utf-8")
     else:
         borrowed.unlink(missing_ok=True)
+    pip_install(steps, python, "requirements", workspace.request.requirements, once=True)
+    answer = _ask(python)
+    if not theirs["there"] and not _works(answer):
         try:
             # With its dependencies a wheel for graphics cards would draw several gigabytes.
-            pip_install(steps, python, "fetching torch", ["--no-deps", TORCH], once=True)
+            pip_install(steps, python, _FETCH, ["--no-deps", TORCH], once=True)
             pip_install(steps, python, "fetching what torch needs", _NEEDED_BY_TORCH, once=True)
         except ToolError as error:
             raise ToolError(
                 f"{given} has no torch, and {error.message}", remedy=f"{error.remedy}; {_OWN}"
             ) from error
-    answer = _ask(python)
-    if not answer["there"] or answer["error"] is not None:
+        answer = _ask(python)
+    if not _works(answer):
         raise ToolError(
             f"the torch for this build cannot be imported: {answer['error'] or 'it is not there'}",
             remedy=f"a wheel for graphics cards needs their libraries; {_OWN}",
         )
+    steps.say(f"torch {answer['version']} in {answer['folder']}")
     return Torch(
         version=answer["version"],
         folder=Path(answer["folder"]),
@@ -124,6 +133,10 @@ def provide_torch(workspace: Workspace, steps: Steps) -> Torch:
         python_include=Path(answer["python_include"]),
         suffix=answer["suffix"],
     )
+
+
+def _works(answer: dict[str, Any]) -> bool:
+    return answer["there"] and answer["error"] is None
 
 
 def _ask(python: Path) -> dict[str, Any]:

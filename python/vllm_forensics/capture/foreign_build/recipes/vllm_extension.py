@@ -51,4 +51,10 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     return Outcome(files=(module,), site=torch.site, example=example)
 
 
-RECIPE: Final = Recipe(name="vllm-extension", detects=_detects, build=_build, brings_example=True)
+RECIPE: Final = Recipe(
+    name="vllm-extension",
+    detects=_detects,
+    build=_build,
+    takes_requirements=True,
+    brings_example=True,
+)

@@ -130,5 +130,6 @@ RECIPE: Final = Recipe(
     detects=_detects,
     build=_build,
     takes_head_dims=True,
+    takes_requirements=True,
     brings_example=True,
 )
