@@ -21,10 +21,10 @@ from vllm_forensics.model.sanitizer import (
     PrintedFrame,
     PrintedReport,
     Role,
-    SignaturePart,
     StackEvent,
 )
 from vllm_forensics.model.sanitizer_sieve import SIGNATURE_VERSION
+from vllm_forensics.model.signature import SignaturePart
 
 USE_FRAMES: Final = 3
 NOTHING: Final = "-"

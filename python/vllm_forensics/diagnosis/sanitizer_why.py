@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
+from vllm_forensics.diagnosis.compared_parts import aligned, listed, verdict
+from vllm_forensics.diagnosis.compared_parts import why_signatures as why_bare_signatures
 from vllm_forensics.diagnosis.sanitizer_frames import own_by_default, place_of
 from vllm_forensics.diagnosis.sanitizer_signature import (
     USE_FRAMES,
@@ -15,21 +16,19 @@ from vllm_forensics.model.sanitizer import (
     PrintedFrame,
     PrintedReport,
     Role,
-    SignaturePart,
     StackEvent,
 )
-from vllm_forensics.model.sanitizer_sieve import SIGNATURE, signature_key
+from vllm_forensics.model.sanitizer_sieve import signature_key
 from vllm_forensics.model.sanitizer_why import Compared, Why, WhySide
-
-_MAX_NAMED: Final = 4
 
 
 def why_reports(one: tuple[WhySide, PrintedReport], other: tuple[WhySide, PrintedReport]) -> Why:
     """Two reports: every part, and what was left out of the comparison."""
     (side, report), (other_side, other_report) = one, other
-    parts = _aligned(signature_parts(report), signature_parts(other_report))
+    parts = aligned(signature_parts(report), signature_parts(other_report))
     same = signature_key(side.signature) == signature_key(other_side.signature)
     dropped = tuple(pair for pair in _dropped(report, other_report) if not pair.agrees)
+    kinds = tuple(dict.fromkeys(_kind_of(pair) for pair in dropped))
     return Why(
         one=side,
         other=other_side,
@@ -37,56 +36,14 @@ def why_reports(one: tuple[WhySide, PrintedReport], other: tuple[WhySide, Printe
         parts=parts,
         dropped=dropped,
         explanation=" ".join(
-            (*_verdict(parts, dropped, same=same), *_doubts(report, other_report, same=same))
+            (verdict(parts, kinds, same=same), *_doubts(report, other_report, same=same))
         ),
     )
 
 
 def why_signatures(one: WhySide, other: WhySide) -> Why:
-    """At least one of the two is only a signature: it keeps no parts, only a hash of them."""
-    pieces = [SIGNATURE.fullmatch(side.signature) for side in (one, other)]
-    parts = tuple(
-        Compared(name=name, one=_group(pieces[0], name), other=_group(pieces[1], name))
-        for name in ("version", "kind", "name", "hash")
-    )
-    same = signature_key(one.signature) == signature_key(other.signature)
-    if not parts[0].agrees:
-        verdict = "The signatures are of different versions: they cannot be compared."
-    elif same:
-        verdict = "One bug: the hashes, which cover every part, are equal."
-    else:
-        verdict = (
-            "Two bugs: the hashes differ. A signature alone does not say by which part: "
-            "name the logs too, forensics asan --why A B LOG…"
-        )
-    return Why(one=one, other=other, same=same, parts=parts, dropped=(), explanation=verdict)
-
-
-def _group(match: object, name: str) -> str | None:
-    return match[name] if hasattr(match, "groupdict") else None  # type: ignore[index]
-
-
-def _aligned(
-    one: tuple[SignaturePart, ...], other: tuple[SignaturePart, ...]
-) -> tuple[Compared, ...]:
-    """Parts by name; of a name that comes several times (leaks, locks), by value."""
-    pairs = []
-    for name in dict.fromkeys(part.name for part in (*one, *other)):
-        ours = [part.value for part in one if part.name == name]
-        theirs = [part.value for part in other if part.name == name]
-        if len(ours) <= 1 and len(theirs) <= 1:
-            ours_, theirs_ = next(iter(ours), None), next(iter(theirs), None)
-            pairs.append(Compared(name=name, one=ours_, other=theirs_))
-            continue
-        for value in dict.fromkeys((*ours, *theirs)):
-            pairs.append(
-                Compared(
-                    name=name,
-                    one=value if value in ours else None,
-                    other=value if value in theirs else None,
-                )
-            )
-    return tuple(pairs)
+    """At least one of the two is only a signature."""
+    return why_bare_signatures(one, other, ask="name the logs too, forensics asan --why A B LOG…")
 
 
 def _dropped(one: PrintedReport, other: PrintedReport) -> Iterator[Compared]:
@@ -152,27 +109,22 @@ def _use_frames(report: PrintedReport, *, own: bool) -> list[str]:
 
 
 def _runtime(report: PrintedReport) -> str:
-    return _list(_use_frames(report, own=False))
+    return listed(tuple(_use_frames(report, own=False)))
 
 
 def _behind(report: PrintedReport) -> str:
-    return _list(_use_frames(report, own=True)[USE_FRAMES:])
+    return listed(tuple(_use_frames(report, own=True)[USE_FRAMES:]))
 
 
 def _creation(report: PrintedReport) -> str:
     if report.first(Role.USE) is None:
         return ""  # it counts then
     stacks = report.stacks(Role.THREAD_CREATE)
-    return _list(sorted({frame_name(f) for stack in stacks for f in _first_own(stack)}))
+    return listed(tuple(sorted({frame_name(f) for stack in stacks for f in _first_own(stack)})))
 
 
 def _first_own(stack: StackEvent) -> list[PrintedFrame]:
     return [frame for frame in stack.frames if own_by_default(frame)][:1]
-
-
-def _list(names: list[str]) -> str:
-    more = f", {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(names[:_MAX_NAMED]) + more
 
 
 def _by_name(report: PrintedReport) -> dict[str, PrintedFrame]:
@@ -185,26 +137,6 @@ def _by_name(report: PrintedReport) -> dict[str, PrintedFrame]:
         for frame in [frame for frame in event.frames if own_by_default(frame)][:limit]:
             kept.setdefault(frame_name(frame), frame)
     return kept
-
-
-def _verdict(
-    parts: tuple[Compared, ...], dropped: tuple[Compared, ...], *, same: bool
-) -> list[str]:
-    if same:
-        sentence = f"One bug by the signature: all {len(parts)} parts agree."
-        if dropped:
-            named = _list(list(dict.fromkeys(_kind_of(pair) for pair in dropped)))
-            sentence += f" What differs does not count: {named}."
-        return [sentence]
-    differing = [pair for pair in parts if not pair.agrees]
-    said = "; ".join(
-        f"{pair.name}: {pair.one or 'none'} in the first, {pair.other or 'none'} in the second"
-        for pair in differing[:_MAX_NAMED]
-    )
-    more = f"; {len(differing) - _MAX_NAMED} more" if len(differing) > _MAX_NAMED else ""
-    return [
-        f"Two bugs by the signature: {len(differing)} of {len(parts)} parts differ ({said}{more})."
-    ]
 
 
 def _kind_of(pair: Compared) -> str:

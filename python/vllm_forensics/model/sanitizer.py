@@ -173,14 +173,6 @@ class Culprit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignaturePart:
-    """One thing that makes a report this bug and no other."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedLeak:
     """What was concluded from one leak record; in the order of the report's leaks."""
 
