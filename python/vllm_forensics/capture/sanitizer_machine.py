@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.process import Limits, find_program, run_program
-from vllm_forensics.capture.sanitizer_options import parse_options
+from vllm_forensics.capture.sanitizer_options import is_writable_prefix, parse_options
 from vllm_forensics.capture.sanitizer_runtime import (
     find_scudo,
     preload_list,
@@ -45,7 +45,9 @@ def read_sanitizers(environment: Mapping[str, str]) -> SanitizerFacts:
         unwritable=tuple(
             value
             for _, name, value in options
-            if name == "log_path" and value not in {"stdout", "stderr"} and not _writable(value)
+            if name == "log_path"
+            and value not in {"stdout", "stderr"}
+            and not is_writable_prefix(value)
         ),
         start=_start(),
         valgrind=_first_line("valgrind", "--version"),
@@ -80,10 +82,6 @@ def _overcommit() -> int | None:
     except OSError:
         return None
     return int(text) if text.isdigit() else None
-
-
-def _writable(prefix: str) -> bool:
-    return os.access(Path(prefix).absolute().parent, os.W_OK | os.X_OK)
 
 
 def _start() -> str | None:

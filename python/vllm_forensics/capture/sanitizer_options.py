@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from vllm_forensics.errors import UsageError
@@ -49,6 +51,11 @@ def options_text(options: Mapping[str, str]) -> str:
 
     """
     return ":".join(f"{name}={_quoted(name, value)}" for name, value in options.items())
+
+
+def is_writable_prefix(prefix: str) -> bool:
+    """May a report be written to a file whose path begins so?"""
+    return os.access(Path(prefix).absolute().parent, os.W_OK | os.X_OK)
 
 
 def _quoted(name: str, value: str) -> str:

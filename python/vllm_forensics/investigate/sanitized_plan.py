@@ -10,7 +10,9 @@ from typing import Final
 from vllm_forensics.capture.files import is_regular_file, map_file
 from vllm_forensics.capture.interpreters import PythonCommand, python_command
 from vllm_forensics.capture.process import find_program
+from vllm_forensics.capture.sanitizer_options import is_writable_prefix
 from vllm_forensics.capture.sanitizer_runtime import symbolizer_path
+from vllm_forensics.diagnosis.sanitizer_traps import LOG_PATH
 from vllm_forensics.errors import UsageError
 from vllm_forensics.evidence.build_manifest import MANIFEST_NAME, parse_build_manifest
 from vllm_forensics.investigate.preload_plan import (
@@ -40,6 +42,10 @@ _BLIND: Final = (
 _NONE_FOUND: Final = (
     "No module that was built with a sanitizer was found here, nor among Python's packages; "
     "--build DIR names its folder."
+)
+_NO_LAUNCHER: Final = (
+    "This build has no Python that brings the runtime along (its build.log says why: headers and a "
+    "libpython are needed); it is preloaded, into shells and other programs too."
 )
 _SHELLS_TOO: Final = (
     "It is preloaded, into shells and other programs that are started too; a Python that brings it "
@@ -120,8 +126,10 @@ def _preloaded_build(
     command, note = request.command, _SHELLS_TOO
     if python is not None and manifest.python is not None:
         command = _launched(manifest.python.executable, python)
-    elif launcher is not None:
+    if launcher is not None:
         note = _no_python(request.command[0])
+    elif manifest.python is not None:
+        note = _NO_LAUNCHER
     return _Way(
         method=Method.PRELOAD,
         command=command,
@@ -143,6 +151,8 @@ def _plan(
     request: SanitizeRequest, way: _Way, python: PythonCommand | None, *, is_clang: bool
 ) -> RunPlan:
     options = choose_options(request.environment, request.folder / "sanitizer", request.flavour)
+    if not is_writable_prefix(options.reports):
+        raise UsageError(f"{options.reports}: {LOG_PATH.what}", remedy=LOG_PATH.remedy)
     variables = dict(options.variables) | {
         PREFIX_VARIABLE: options.reports,
         "PYTHONFAULTHANDLER": request.environment.get("PYTHONFAULTHANDLER") or "1",

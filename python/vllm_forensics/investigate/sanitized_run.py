@@ -15,6 +15,7 @@ from vllm_forensics.diagnosis.sanitizer_traps import find_traps, trap_of_abort
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.python_stack import parse_python_stacks
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
+from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.run import RunReport
@@ -66,7 +67,9 @@ def with_sanitizer(report: RunReport, plan: RunPlan) -> RunReport:
     joined: tuple[SanitizedReport, ...] = ()
     notes = plan.notes
     if logs:
-        answer = investigate_logs(logs, AsanOptions())
+        # GWP-ASan prints modules and offsets; they are here, as they were a moment ago.
+        symbolizer = Symbolizer() if plan.method is Method.SAMPLE else None
+        answer = investigate_logs(logs, AsanOptions(symbolizer=symbolizer))
         stacks = {
             pid: parse_python_stacks(text) for pid, text in read_python_stacks(plan.reports).items()
         }

@@ -327,6 +327,7 @@ def test_two_runtimes_in_one_process_are_named_and_not_nothing_found(tmp_path: P
     ("options", "before", "words"),
     [
         ("verify_asan_link_order=0", (), "take it out of ASAN_OPTIONS"),
+        ("log_path=/no/such/folder/x", (), "no log_path in ASAN_OPTIONS"),
         ("", ("prlimit", "--as=8000000000"), "ulimit -v unlimited"),
     ],
 )
