@@ -475,6 +475,28 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "precious").iterdir()] == ["work"]
 
 
+def test_a_second_build_compiles_what_was_edited_and_no_more(tmp_path: Path) -> None:
+    source = make_project(
+        tmp_path / "it",
+        {
+            "one.c": LIBRARY,
+            "two.c": "int more(int value) { return value + 1; }\n",
+            "CMakeLists.txt": f"{CMAKE}add_library(own SHARED one.c two.c)\n",
+        },
+    )
+    first = manifest_of(build(source, "--asan", "--format", "json"))
+    (source / "two.c").write_text("int most(int value) { return value + 2; }\n")
+
+    second = manifest_of(build(source, "--asan", "--format", "json"))
+
+    calls = (source / ".forensics" / "asan" / "trace" / "calls").iterdir()
+    said = "".join(path.read_text() for path in calls)
+    assert "two.c.o\x1f" in said
+    assert "/one.c\x1f" not in said
+    assert "most" in run_tool(("nm", "-D", second["files"][0]["path"]))
+    assert first["files"][0]["build_id"] != second["files"][0]["build_id"]
+
+
 def test_two_builds_in_one_folder_do_not_mix(tmp_path: Path) -> None:
     source = make_project(tmp_path / "it", {"CMakeLists.txt": CMAKE})
     folder = tmp_path / "folder"

@@ -95,17 +95,17 @@ def pip_install(
 
 
 def _pip(python: Path) -> list[str | Path]:
-    """Our own pip, or that of the Python which the environment was made from."""
+    """Our own pip, or that of the Python which the environment was made from.
+
+    A new pip refuses an old Python, and one before 22.3 does not know `--python`: they are asked.
+    """
     base = Path(python_facts(python)["base"])
     for candidate in (Path(sys.executable), base):
-        done = run_program(
-            [str(candidate), "-I", "-c", "import pip"],
-            limits=_ASK,
-            environment=plain_environment(),
-        )
+        command = [str(candidate), "-I", "-m", "pip", "--python", str(python)]
+        done = run_program([*command, "--version"], limits=_ASK, environment=plain_environment())
         if done.status == 0:
-            return [candidate, "-I", "-m", "pip", "--python", python]
+            return [*command]
     raise ToolError(
-        f"neither {sys.executable} nor {base} has pip",
-        remedy=f"{sys.executable} -m ensurepip, or apt-get install python3-pip",
+        f"no pip for {base}: neither its own nor that of {sys.executable} serves it",
+        remedy=f"{base} -m pip install --upgrade pip, or --python PY",
     )

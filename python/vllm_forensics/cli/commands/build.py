@@ -136,7 +136,7 @@ class Progress:
     def advance(self, done: int, total: int | None) -> None:
         """So many files are compiled, of so many where that is known."""
         if done or total:
-            of = f"{done} of {total}" if total is not None else f"{done} compiler calls"
+            of = f"{done} of {total}" if total is not None else f"compiler call {done}"
             self._show(f" {of}, {time.monotonic() - self._began:.0f} s")
 
     def end(self, step: Step) -> None:
