@@ -33,6 +33,37 @@ int main(int argc, char** argv) {
   planted::FALL(reinterpret_cast<int*>(0x18));
 }
 """
+# Twenty bugs, each of its own function, chosen by the argument; the depth is the bug's number + 3.
+HERD = """\
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+struct Block { int id; std::vector<double> data; Block* next; };
+using Blocks = std::vector<std::unique_ptr<Block>>;
+#define BUG(N) __attribute__((noinline)) int step##N(Blocks& blocks, int depth) { \\
+  if (depth > 0) return step##N(blocks, depth - 1) + 1; \\
+  Block* block = blocks[N % blocks.size()].get(); \\
+  if (N % 3 == 0) return block->next->id; \\
+  if (N % 3 == 1) throw std::runtime_error("bug " + std::to_string(N)); \\
+  abort(); \\
+}
+BUG(0) BUG(1) BUG(2) BUG(3) BUG(4) BUG(5) BUG(6) BUG(7) BUG(8) BUG(9)
+BUG(10) BUG(11) BUG(12) BUG(13) BUG(14) BUG(15) BUG(16) BUG(17) BUG(18) BUG(19)
+int main(int, char** arguments) {
+  using Step = int (*)(Blocks&, int);
+  const Step steps[] = {step0, step1, step2, step3, step4, step5, step6, step7, step8, step9,
+                        step10, step11, step12, step13, step14, step15, step16, step17, step18,
+                        step19};
+  Blocks blocks;
+  for (int id = 0; id < 5; ++id) {
+    blocks.push_back(std::make_unique<Block>(Block{id, {1, 2, 3}, nullptr}));
+  }
+  const int bug = atoi(arguments[1]);
+  return steps[bug](blocks, 3 + bug);
+}
+"""
 FALLING_LINE = 10
 FALLING_ADDRESS = "0x18"
 FALLING_FUNCTION = "planted::fall"
