@@ -1,41 +1,95 @@
 """One short name for one bug: the same for every core of it, whatever the addresses were.
 
-Version 1: the fault's kind, and the first five frames that are not a runtime's, by name where the
-names are known and by module and offset where they are not. Lines, arguments and addresses are left
-out; a recursion counts once.
+Version 1: the class of the first fault's signal, and the first five frames that are not a
+runtime's, by their plain names (`sanitizer_names`) where the file is the one that crashed, else by
+build-id and offset. The kind of the fault is left out: a stray pointer is null today and wild
+tomorrow. A recursion counts once, however deep; a stack overflow is its cycle, wherever in it the
+stack ended. Which frames are passed over and where a stack's tail begins is data:
+`runtime_frames`. docs/signature.md says the same to a user.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
-from vllm_forensics.diagnosis.runtime_frames import is_own
-from vllm_forensics.model.finding import Finding
+from vllm_forensics.diagnosis.runtime_frames import is_ending, is_own, is_raising
+from vllm_forensics.diagnosis.sanitizer_names import stable_name
+from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.process import Module, Signal
+from vllm_forensics.model.sanitizer_sieve import SIGNATURE_VERSION
+from vllm_forensics.model.signature import SignaturePart
 from vllm_forensics.model.stack import Frame
 
-_FRAMES: Final = 5
-_NOISE: Final = re.compile(r"\.(isra|constprop|part|cold|lto_priv)(\.\d+)*|\[abi:\w+\]")
+COUNTED_FRAMES: Final = 5
+_FOR_THE_EYE: Final = 80
+_BELOW: Final = " < "
+_CLASSES: Final = {
+    11: "memory-access", 7: "memory-access", 6: "abort", 8: "arithmetic", 4: "instruction",
+    5: "instruction",
+}  # fmt: skip
+"""By number, signal(7) for x86 and Arm: SEGV and BUS, ABRT, FPE, ILL and TRAP."""
+_OTHER: Final = "signal"
 
 
-def signature_of(finding: Finding, frames: tuple[Frame, ...], program: str | None) -> str:
-    """`v1:KIND:NAME:HASH`; NAME is the first frame, for the eye, HASH covers all that counts."""
-    names = [_name(frame) for frame in frames if is_own(frame)]
-    distinct = [name for at, name in enumerate(names) if name not in names[:at]][:_FRAMES]
-    if not distinct:
-        distinct = [(program or "unknown").rsplit("/", 1)[-1]]
-    text = "\n".join((finding.kind.value, *distinct))
+def signature_of(parts: tuple[SignaturePart, ...]) -> str:
+    """`v1:CLASS:NAME:HASH`; NAME is the first frame, for the eye, HASH covers all parts."""
+    text = "\n".join(f"{part.name} {part.value}" for part in parts)
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
-    return f"v1:{finding.kind.value}:{distinct[0][:80]}:{digest}"
+    name = " ".join(parts[1].value.split()) if len(parts) > 1 else "unknown"
+    return f"v{SIGNATURE_VERSION}:{parts[0].value}:{name[:_FOR_THE_EYE]}:{digest}"
 
 
-def _name(frame: Frame) -> str:
+def signature_parts(
+    signal: Signal,
+    finding: Finding,
+    frames: tuple[Frame, ...],
+    *,
+    program: str | None,
+    modules: Iterable[Module],
+) -> tuple[SignaturePart, ...]:
+    """All that counts, in words, in a fixed order; always at least two parts.
+
+    `signal` is the first fault's, `frames` are those from the fault outwards.
+    """
+    builds = {module.path: module.build_id for module in modules}
+    head = SignaturePart(name="signal", value=_CLASSES.get(signal.number, _OTHER))
+    names = [frame_name(frame, builds) for frame in telling_frames(frames)]
+    if not names:
+        name = (program or "unknown").rsplit("/", 1)[-1]
+        return head, SignaturePart(name="program", value=name)
+    if finding.kind is FaultKind.STACK_OVERFLOW:
+        again = sorted(name for name, count in Counter(names).items() if count > 1)
+        if again:
+            return head, SignaturePart(name="recursion", value=_BELOW.join(again))
+    distinct = list(dict.fromkeys(names))[:COUNTED_FRAMES]
+    return head, *(
+        SignaturePart(name=f"frame {number}", value=name)
+        for number, name in enumerate(distinct, start=1)
+    )
+
+
+def telling_frames(frames: tuple[Frame, ...]) -> list[Frame]:
+    """The frames that tell bugs apart: without the runtime's, from the cause to the tail."""
+    found: list[Frame] = []
+    raising: list[Frame] = []
+    ending: list[Frame] = []
+    for frame in frames:
+        if is_ending(frame):
+            ending.append(frame)
+            if found:
+                break
+        elif is_own(frame):
+            (raising if not found and is_raising(frame) else found).append(frame)
+    return found or raising or [frame for frame in ending if is_own(frame)][:1]
+
+
+def frame_name(frame: Frame, builds: dict[str, str | None]) -> str:
+    """The plain name, where it can be trusted; else build-id and offset, else module and offset."""
     if frame.function is not None and frame.names_trusted:
-        return (
-            _NOISE.sub("", frame.function)
-            .replace("std::__1::", "std::")
-            .replace("std::__cxx11::", "std::")
-        )
-    module = (frame.module or "?").rsplit("/", 1)[-1]
+        return stable_name(frame.function)
+    build = builds.get(frame.module or "")
+    module = build or (frame.module or "?").rsplit("/", 1)[-1]
     return f"{module}+{frame.module_offset or 0:#x}"

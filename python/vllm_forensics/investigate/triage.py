@@ -276,6 +276,7 @@ def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         proof=finding.proof,
         next_steps=tuple(step.replace("CORE", named) for step in diagnosis.next_steps),
         signature=diagnosis.signature,
+        signature_parts=diagnosis.signature_parts,
         reraised_by=diagnosis.reraised_by,
         origin=diagnosis.origin,
         objects=_objects(image, culprit),

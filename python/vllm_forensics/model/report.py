@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vllm_forensics.model.answer import Depth, Gap
 from vllm_forensics.model.finding import Access, FaultKind, Origin
 from vllm_forensics.model.process import Address, Architecture, Signal
+from vllm_forensics.model.signature import SignaturePart
 from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
 
 
@@ -81,6 +82,8 @@ class Crash:
     proof: tuple[str, ...]
     next_steps: tuple[str, ...]
     signature: str
+    signature_parts: tuple[SignaturePart, ...] = ()
+    """What the signature is made of."""
     reraised_by: str | None = None
     origin: tuple[Origin, ...] = ()
     objects: tuple[Variable, ...] = ()

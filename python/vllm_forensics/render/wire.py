@@ -114,6 +114,13 @@ class VariableWire(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
+class PartWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that the signature is made of."""
+
+    part: str
+    value: str
+
+
 class GapWire(msgspec.Struct, frozen=True, kw_only=True):
     """Something that could not be learned."""
 
@@ -142,6 +149,7 @@ class CrashWire(msgspec.Struct, frozen=True, kw_only=True):
     proof: list[str]
     next_steps: list[str]
     signature: str
+    signature_parts: list[PartWire]
     depth: Literal["notes", "stack", "full"]
     kept_by: str | None
     kept_facts: dict[str, str]
@@ -222,6 +230,9 @@ def crash_to_wire(crash: Crash) -> CrashWire:
         proof=list(crash.proof),
         next_steps=list(crash.next_steps),
         signature=crash.signature,
+        signature_parts=[
+            PartWire(part=part.name, value=part.value) for part in crash.signature_parts
+        ],
         depth=crash.depth.value,
         kept_by=crash.keeper,
         kept_facts=dict(crash.kept_facts),

@@ -3,13 +3,22 @@
 from dataclasses import replace
 
 import pytest
-from tests.py.support.images import a_frame, libc_frame
+from tests.py.support.images import C_LIBRARY, PROGRAM, a_frame, libc_frame, segv, sent_by_self
 
-from vllm_forensics.diagnosis.signature import signature_of
+from vllm_forensics.diagnosis.runtime_frames import (
+    ENDING_FUNCTIONS,
+    RAISING_FUNCTIONS,
+    RUNTIME_FUNCTIONS,
+    RUNTIME_MODULES,
+)
+from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.process import Module, Signal
 from vllm_forensics.model.stack import Frame
 
 NULL = Finding(kind=FaultKind.NULL_DEREFERENCE, summary="s", proof=("p",))
+OVERFLOW = replace(NULL, kind=FaultKind.STACK_OVERFLOW)
+SEGV = segv(0)
 FRAMES = (
     libc_frame(0, "__memcpy_avx"),
     a_frame(1, "vllm::copy", line=88),
@@ -18,12 +27,39 @@ FRAMES = (
 )
 
 
-def sign(frames: tuple[Frame, ...], finding: Finding = NULL, program: str | None = "/p/e") -> str:
-    return signature_of(finding, frames, program)
+def parts(
+    frames: tuple[Frame, ...],
+    finding: Finding = NULL,
+    program: str | None = "/p/e",
+    signal: Signal = SEGV,
+    modules: tuple[Module, ...] = (PROGRAM, C_LIBRARY),
+) -> dict[str, str]:
+    found = signature_parts(signal, finding, frames, program=program, modules=modules)
+    return {part.name: part.value for part in found}
 
 
-def test_it_reads_kind_and_first_own_function() -> None:
-    assert sign(FRAMES).startswith("v1:null-dereference:vllm::copy:")
+def sign(
+    frames: tuple[Frame, ...],
+    finding: Finding = NULL,
+    program: str | None = "/p/e",
+    signal: Signal = SEGV,
+    modules: tuple[Module, ...] = (PROGRAM, C_LIBRARY),
+) -> str:
+    return signature_of(signature_parts(signal, finding, frames, program=program, modules=modules))
+
+
+def called(*names: str) -> tuple[Frame, ...]:
+    return tuple(a_frame(at, name) for at, name in enumerate(names))
+
+
+def test_it_reads_class_and_first_own_function() -> None:
+    assert sign(FRAMES).startswith("v1:memory-access:vllm::copy:")
+
+
+def test_its_parts_are_the_class_and_the_own_functions_without_the_tail() -> None:
+    assert parts(FRAMES) == {
+        "signal": "memory-access", "frame 1": "vllm::copy", "frame 2": "vllm::step",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -43,7 +79,17 @@ def test_it_reads_kind_and_first_own_function() -> None:
             (FRAMES[0], replace(FRAMES[1], function="vllm::copy[abi:cxx11]"), *FRAMES[2:]),
             id="ABI tag",
         ),
+        pytest.param(
+            (FRAMES[0], replace(FRAMES[1], function="vllm::copy<int>(long)"), *FRAMES[2:]),
+            id="arguments",
+        ),
         pytest.param((*FRAMES[:2], FRAMES[1], FRAMES[1], *FRAMES[2:]), id="deeper recursion"),
+        pytest.param(FRAMES[:3], id="cut off before main"),
+        pytest.param(
+            (*FRAMES[:3], libc_frame(3, "start_thread"), a_frame(4, "beyond")),
+            id="a thread's start",
+        ),
+        pytest.param((a_frame(0, "google::LogMessage::Fail"), *FRAMES[1:]), id="raised by glog"),
     ],
 )
 def test_the_same_bug_has_the_same_name(other: tuple[Frame, ...]) -> None:
@@ -66,15 +112,61 @@ def test_another_stack_has_another_name(other: tuple[Frame, ...]) -> None:
     assert sign(other) != sign(FRAMES)
 
 
-def test_another_kind_has_another_name() -> None:
-    assert sign(FRAMES, replace(NULL, kind=FaultKind.WILD_POINTER)) != sign(FRAMES)
+def test_a_stray_pointer_is_one_bug_wherever_it_points() -> None:
+    assert sign(FRAMES, replace(NULL, kind=FaultKind.WILD_POINTER)) == sign(FRAMES)
+    assert sign(FRAMES, signal=Signal(number=7, code=2, address=1)) == sign(FRAMES)
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [(6, "abort"), (8, "arithmetic"), (4, "instruction"), (5, "instruction"), (15, "signal")],
+)
+def test_another_class_of_signal_has_another_name(number: int, wanted: str) -> None:
+    other = sign(FRAMES, signal=sent_by_self(number))
+
+    assert other != sign(FRAMES)
+    assert other.startswith(f"v1:{wanted}:vllm::copy:")
 
 
 def test_only_five_functions_count() -> None:
-    deep = tuple(a_frame(at, f"f{at}") for at in range(8))
+    deep = called(*(f"f{at}" for at in range(8)))
 
     assert sign(deep) == sign((*deep[:5], a_frame(5, "other")))
     assert sign(deep) != sign((*deep[:4], a_frame(4, "other")))
+
+
+def test_a_recursion_counts_once_with_what_is_above_and_below_it() -> None:
+    shallow = called("leaf", *("a", "b") * 3, "tail", "main")
+    deep = called("leaf", *("a", "b") * 20, "tail", "main")
+
+    assert parts(deep) == {
+        "signal": "memory-access",
+        "frame 1": "leaf", "frame 2": "a", "frame 3": "b", "frame 4": "tail",
+    }  # fmt: skip
+    assert sign(shallow) == sign(deep)
+
+
+def test_a_stack_overflow_is_its_cycle_wherever_it_ended() -> None:
+    one = called(*("parse", "expect") * 10)
+    other = called("peek", *("expect", "parse") * 20)
+
+    assert parts(one, OVERFLOW) == {"signal": "memory-access", "recursion": "expect < parse"}
+    assert sign(one, OVERFLOW) == sign(other, OVERFLOW)
+
+
+def test_an_overflow_without_a_cycle_is_its_frames() -> None:
+    assert parts(called("large_frame", "f"), OVERFLOW)["frame 1"] == "large_frame"
+
+
+def test_what_raises_is_passed_over_only_before_the_cause() -> None:
+    raised = called("vllm::check_failed", "vllm::step", "vllm::CheckFailed", "main")
+
+    assert list(parts(raised).values())[1:] == ["vllm::step", "vllm::CheckFailed"]
+
+
+@pytest.mark.parametrize("name", ["google::LogMessage::Fail", "main"])
+def test_where_nothing_else_is_there_it_counts_after_all(name: str) -> None:
+    assert parts((libc_frame(0, "raise"), a_frame(1, name)))["frame 1"] == name
 
 
 def test_libcxx_and_both_string_abis_agree() -> None:
@@ -84,12 +176,20 @@ def test_libcxx_and_both_string_abis_agree() -> None:
     assert sign(ours) == sign(theirs)
 
 
-def test_without_names_module_and_offset_stand_in() -> None:
+def test_without_names_build_id_and_offset_stand_in() -> None:
     nameless = a_frame(0, None, pc=0x40_1234)
     distrusted = a_frame(0, "wrong", pc=0x40_1234, trusted=False)
+    rebuilt = (replace(PROGRAM, build_id="cc"), C_LIBRARY)
 
-    assert ":engine+0x1234:" in sign((nameless,))
+    assert parts((nameless,))["frame 1"] == "aa+0x1234"
     assert sign((distrusted,)) == sign((nameless,))
+    assert sign((nameless,), modules=rebuilt) != sign((nameless,))
+
+
+def test_without_a_build_id_module_and_offset_stand_in() -> None:
+    without = (replace(PROGRAM, build_id=None), C_LIBRARY)
+
+    assert ":engine+0x1234:" in sign((a_frame(0, None, pc=0x40_1234),), modules=without)
 
 
 def test_without_own_frames_the_program_stands_in() -> None:
@@ -99,3 +199,20 @@ def test_without_own_frames_the_program_stands_in() -> None:
 
 def test_an_undecodable_name_can_be_signed() -> None:
     assert sign((a_frame(0, "caf\udce9"),)).startswith("v1:")
+
+
+@pytest.mark.parametrize(
+    "table", [RUNTIME_MODULES, RUNTIME_FUNCTIONS, RAISING_FUNCTIONS, ENDING_FUNCTIONS]
+)
+def test_every_entry_of_the_tables_says_why(table: tuple[tuple[str, str], ...]) -> None:
+    assert all(pattern and len(why) >= 5 for pattern, why in table)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Pool::clone", "thread_pool_run", "vllm::raise_limit", "check", "main_loop", "abort_all"],
+)
+def test_a_users_own_function_is_not_taken_for_machinery(name: str) -> None:
+    found = parts(called("f", name, "g", "main"))
+
+    assert list(found.values())[1:] == ["f", name, "g"]
