@@ -39,7 +39,7 @@ found = importlib.util.spec_from_file_location("vllm._C", {module!r})
 module = importlib.util.module_from_spec(found)
 found.loader.exec_module(module)
 copy_blocks = module.cache_ops.copy_blocks
-takes_dictionary = "ict[" in copy_blocks.__doc__
+takes_tensor = "arg2: torch.Tensor" in copy_blocks.__doc__
 """
 _KERNELS: Final = """
 import {name}
@@ -73,10 +73,10 @@ def write_example(workspace: Workspace, text: str) -> Path:
 
 
 def extension_example(module: Path) -> str:
-    """For the whole extension `_C`, whose copy_blocks took a dictionary at first."""
+    """For the whole extension `_C`, whose copy_blocks takes a dictionary, later a tensor."""
     call = (
-        "copy_blocks(keys, values, {source: [target]} if takes_dictionary "
-        "else torch.tensor([[source, target]]))"
+        "pairs = torch.tensor([[source, target]]) if takes_tensor else {source: [target]}\n"
+        "    copy_blocks(keys, values, pairs)"
     )
     return _BEGIN + _EXTENSION.format(module=str(module)) + _copy(call)
 
