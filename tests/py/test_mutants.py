@@ -111,8 +111,8 @@ MUTANTS = {
     ),
     "lines are part of the signature": Mutant(
         module="signature",
-        old="names = [_name(frame) for frame in frames if is_own(frame)]",
-        new='names = [f"{_name(frame)}:{frame.line}" for frame in frames if is_own(frame)]',
+        old="names = [frame_name(frame, builds) for frame in telling_frames(frames)]",
+        new='names = [f"{f.function}:{f.line}" for f in telling_frames(frames)]',
         tests=("signature",),
     ),
     "a plain abort comes before its reasons": Mutant(
