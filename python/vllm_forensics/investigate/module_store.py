@@ -25,12 +25,19 @@ class ModuleStore:
     A file that was rebuilt since the crash would give wrong names without any warning.
     """
 
-    def __init__(self, executable: str | None = None, symbols: SymbolIndex | None = None) -> None:
+    def __init__(
+        self,
+        executable: str | None = None,
+        symbols: SymbolIndex | None = None,
+        sysroot: str | None = None,
+    ) -> None:
         """`executable` stands in for the program's own path, if the user gave one.
 
         `symbols` add debug information, and stand in for modules that are not here or are others.
+        `sysroot` is a folder that holds the files of the machine that crashed.
         """
         self.executable = executable
+        self.sysroot = sysroot.rstrip("/") if sysroot is not None else None
         self.program: str | None = None
         self.symbols = symbols or SymbolIndex()
         self._known: dict[str, Answer[ModuleFile]] = {}
@@ -50,6 +57,9 @@ class ModuleStore:
             return self._stand_ins[module.path]
         if self.executable is not None and module.path == self.program:
             return self.executable
+        if self.sysroot is not None and module.path.startswith("/"):
+            below = self.sysroot + module.path
+            return below if files.is_regular_file(below) else module.path
         return module.path
 
     def given_debug_file(self, module: Module) -> str | None:

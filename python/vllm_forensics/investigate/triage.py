@@ -54,6 +54,8 @@ class TriageOptions:
 
     executable: str | None = None
     """The program on this machine, where it is not at the path that the core names."""
+    sysroot: str | None = None
+    """A folder that holds the files of the machine that crashed."""
     timeout_s: float = 60.0
     """For each question to gdb."""
     depth: Depth | None = None
@@ -161,7 +163,7 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
 
 
 def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash:
-    store = ModuleStore(options.executable, options.symbols)
+    store = ModuleStore(options.executable, options.symbols, options.sysroot)
     notes = CoreImage(files.map_core(kept.file), store)
     store.program = notes.process.program
     with open_image(kept.file, notes, store, options, depth) as image:
@@ -229,7 +231,7 @@ def gdb_command(path: str, options: TriageOptions, debug_folder: Path | None = N
         EvidenceError: the core cannot be read.
 
     """
-    store = ModuleStore(options.executable, options.symbols)
+    store = ModuleStore(options.executable, options.symbols, options.sysroot)
     notes = CoreImage(files.map_core(path), store)
     store.program = notes.process.program
     usable = [module for module in notes.modules if isinstance(store(module), Known)]

@@ -83,3 +83,17 @@ def test_a_program_elsewhere_stands_in_for_its_path(library: Path, tmp_path: Pat
 
     assert isinstance(store(module("/opt/app/engine")), Known)
     assert store.path_of(module("/opt/other.so")) == "/opt/other.so"
+
+
+def test_a_file_below_the_sysroot_goes_before_the_one_at_its_path(
+    library: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    below = root / str(library).lstrip("/")
+    below.parent.mkdir(parents=True)
+    shutil.copy(library, below)
+    store = ModuleStore(sysroot=f"{root}/")
+
+    assert store.path_of(module(str(library))) == str(below)
+    assert store.path_of(module("/nowhere/else.so")) == "/nowhere/else.so"
+    assert isinstance(store(module(str(library))), Known)

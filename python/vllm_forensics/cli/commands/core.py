@@ -33,6 +33,7 @@ class CoreOptions:
     output_format: str
     output: str | None
     executable: str | None
+    sysroot: str | None
     symbols: tuple[str, ...]
     open_gdb: bool
     depth: str | None
@@ -58,6 +59,11 @@ class CoreOptions:
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
 @click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
+@click.option(
+    "--sysroot",
+    type=click.Path(exists=True, file_okay=False),
+    help="A folder with the files of the machine that crashed: a container's, an image's.",
+)
 @click.option(
     "--symbols",
     multiple=True,
@@ -109,6 +115,7 @@ def command(paths: tuple[str, ...], **options: object) -> None:
 def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
     settings = TriageOptions(
         executable=chosen.executable,
+        sysroot=chosen.sysroot,
         timeout_s=chosen.timeout,
         depth=_depth(chosen),
         symbols=symbols,
