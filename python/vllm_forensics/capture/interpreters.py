@@ -45,15 +45,6 @@ def python_command(command: Sequence[str]) -> PythonCommand | None:
     return PythonCommand(python=python, arguments=(*options, program, *command[1:]), script=program)
 
 
-def starts_like_elf(path: str) -> bool:
-    """Is it a program itself, and no script?"""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(4) == b"\x7fELF"
-    except OSError:
-        return False
-
-
 def _interpreter_of(script: str) -> tuple[str, tuple[str, ...]] | None:
     """The Python of a script's first line, also behind `env`, with its options."""
     try:

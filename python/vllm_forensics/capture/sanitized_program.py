@@ -11,6 +11,7 @@ from typing import Final
 
 from vllm_forensics.capture.process import Completed, Limits, run_attached, run_program
 from vllm_forensics.capture.sanitizer_runtime import preload_list
+from vllm_forensics.capture.stand_ins import stand_ins
 from vllm_forensics.capture.supervisor import SupervisedResult
 from vllm_forensics.model.sanitized import RunPlan
 
@@ -25,8 +26,12 @@ def instrumented(plan: RunPlan) -> Iterator[list[str]]:
 
     `env` sets it and becomes the program: a runtime in LD_PRELOAD would watch the supervisor too.
     """
-    with preload_list(plan.preload or ()) as libraries:
+    with contextlib.ExitStack() as stack:
+        libraries = stack.enter_context(preload_list(plan.preload or ()))
         settings = [f"{name}={value}" for name, value in plan.environment]
+        if plan.launcher is not None:
+            first = stack.enter_context(stand_ins(plan.launcher))
+            settings.append(f"PATH={first}:{os.environ.get('PATH', os.defpath)}")
         if libraries:
             settings.append(f"LD_PRELOAD={libraries}")
         removed = ["-u", "LD_PRELOAD"] if plan.preload == () else []

@@ -89,11 +89,15 @@ def plan_sanitized(request: SanitizeRequest) -> RunPlan:
         way = _Way(method=Method.LAUNCHER, command=_launched(launcher, python))
     elif is_linked(python.python if python is not None else request.command[0]):
         way = _Way(method=Method.LINKED, command=request.command)
+    elif launcher is not None:
+        note = _no_python(request.command[0])
+        way = _Way(method=Method.LAUNCHER, command=request.command, notes=(note,))
     elif manifest is not None:
-        way = _preloaded_build(request, manifest, python, launcher)
+        way = _preloaded_build(request, manifest, python)
     else:
         way = _preloaded_modules(request, python)
-    return _plan(request, way, python, is_clang=_is_clang(manifest, way))
+    plan = _plan(request, way, python, is_clang=_is_clang(manifest, way))
+    return replace(plan, launcher=launcher) if way.method is Method.LAUNCHER else plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +124,16 @@ def _preloaded_build(
     request: SanitizeRequest,
     manifest: BuildManifest,
     python: PythonCommand | None,
-    launcher: str | None,
 ) -> _Way:
-    """A build whose Python could not be linked anew, or a command that is no Python."""
-    command, note = request.command, _SHELLS_TOO
+    """A build whose Python could not be linked anew."""
+    command = request.command
     if python is not None and manifest.python is not None:
         command = _launched(manifest.python.executable, python)
-    if launcher is not None:
-        note = _no_python(request.command[0])
-    elif manifest.python is not None:
-        note = _NO_LAUNCHER
     return _Way(
         method=Method.PRELOAD,
         command=command,
         runtimes=manifest.compiler.runtimes,
-        notes=(note,),
+        notes=(_NO_LAUNCHER if manifest.python is not None else _SHELLS_TOO,),
     )
 
 
@@ -242,8 +241,9 @@ def _in_environment(command: tuple[str, ...], launcher: str | None) -> tuple[str
 
 def _no_python(program: str) -> str:
     return (
-        f"{program} is no Python and no script of one, as far as its first line tells: the runtime "
-        "is preloaded into it and all that it starts. python -m NAME starts the build's own Python."
+        f"{program} is no Python and no script of one, as far as its first line tells. What it "
+        "starts as python, python3 or a script of the build's environment is watched, by the name "
+        "on PATH."
     )
 
 

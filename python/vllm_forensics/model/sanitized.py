@@ -79,6 +79,8 @@ class RunPlan:
     """The libraries of LD_PRELOAD, in order; None leaves it as it is."""
     reports: str = ""
     """What the paths of the reports begin with."""
+    launcher: str | None = None
+    """What `python` means on the PATH of everything that is started."""
     interpreter: str | None = None
     """The Python that the command starts, where it is one."""
     supervised: bool = True

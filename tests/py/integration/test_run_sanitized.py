@@ -181,6 +181,25 @@ def test_a_script_of_the_environment_is_started_by_the_launcher(tmp_path: Path) 
     assert value["sanitized"]["method"] == "launcher"
 
 
+@pytest.mark.parametrize("command", ["python", "tool-of-environment"])
+def test_what_a_shell_script_starts_by_its_name_is_watched(tmp_path: Path, command: str) -> None:
+    build = ready_build("gcc", "asan-ubsan")
+    tool = build.python.parent / "tool-of-environment"
+    body = "import sys, planted\nprint(sys.argv[1:], flush=True)\nplanted.read_after_free()\n"
+    # As pip writes it where the interpreter's path holds a space.
+    tool.write_text(f"#!/bin/sh\n'''exec' \"{build.python}\" \"$0\" \"$@\"\n' '''\n{body}")
+    tool.chmod(0o755)
+    (tmp_path / "script.py").write_text(body)
+    argument = "script.py one" if command == "python" else "one"
+
+    answer, value = under_asan(tmp_path, build, "sh", "-c", f"{command} {argument}; exit 5")
+
+    report = only_report(value)
+    assert (answer.status, answer.stdout) == (5, "['one']\n")
+    assert (value["sanitized"]["method"], report["kind"]) == ("launcher", "heap-use-after-free")
+    assert "by the name on PATH" in value["sanitized"]["notes"][0]
+
+
 @pytest.mark.parametrize("family", ["gcc", "clang"])
 def test_a_cpp_exception_is_caught_and_shells_stay_clean(tmp_path: Path, family: str) -> None:
     code = """
