@@ -22,6 +22,7 @@ from vllm_forensics.capture.core_keepers import (
     systemd_facts,
 )
 from vllm_forensics.capture.files import open_regular
+from vllm_forensics.capture.remote_files import is_remote, read_remote, remote_entries
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.answer import Gap
 from vllm_forensics.model.kept_core import KeptCore
@@ -49,7 +50,9 @@ def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
         return newest_core()
     found: list[str] = []
     for path in paths:
-        if os.path.isdir(path):  # noqa: PTH112 - str with surrogates
+        if is_remote(path):
+            found.extend(_remote_cores(path))
+        elif os.path.isdir(path):  # noqa: PTH112 - str with surrogates
             found.extend(cores_below(path) or [path])
         elif not os.path.lexists(path) and glob.has_magic(path):
             named = sorted(glob.glob(path))  # noqa: PTH207 - str with surrogates
@@ -58,6 +61,13 @@ def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
             found.append(path)
     kept = dict.fromkeys(found)
     return [path for path in kept if since_s is None or _written_s(path) >= since_s]
+
+
+def _remote_cores(path: str) -> list[str]:
+    try:
+        return remote_entries(path) or [path]
+    except EvidenceError:
+        return [path]  # its failure is told when it is opened
 
 
 def newest_core() -> list[str]:
@@ -110,7 +120,7 @@ def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
     if path.rsplit("/", 1)[-1].startswith("coredump") and (Path(folder) / "executable").exists():
         facts, keeper = abrt_facts(Path(folder)), "abrt"
     head = _head_of(path)
-    if not is_apport(head) and not is_compressed(head):
+    if not is_apport(head) and not is_compressed(head) and not is_remote(path):
         yield KeptCore(path=path, file=path, keeper=keeper, facts=facts)
         return
     report = ApportReport(_read(path)) if is_apport(head) else None
@@ -177,6 +187,9 @@ class _TooLargeError(Exception):
 
 
 def _read(path: str) -> Iterator[bytes]:
+    if is_remote(path):
+        yield from read_remote(path)
+        return
     with open_regular(path) as descriptor:
         try:
             while piece := os.read(descriptor, PIECE):
@@ -188,6 +201,8 @@ def _read(path: str) -> Iterator[bytes]:
 
 
 def _head_of(path: str) -> bytes:
+    if is_remote(path):
+        return next(read_remote(path), b"")[:_HEAD]
     with open_regular(path) as descriptor:
         return os.read(descriptor, _HEAD)
 

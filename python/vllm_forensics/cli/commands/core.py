@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from vllm_forensics.capture.cluster import cluster
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
 from vllm_forensics.cli.moments import moment
@@ -40,6 +41,7 @@ class CoreOptions:
     no_gdb: bool
     pid: int | None
     since: str | None
+    scheduler: str | None
     audit: bool
     all_frames: bool
     timeout: float
@@ -88,6 +90,11 @@ class CoreOptions:
     metavar="WHEN",
     help="Only cores written since then: 90m, 12h, 7d, or a date (2026-11-29, 2026-11-29T08:00).",
 )
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Share the work with a Dask cluster that runs already: tcp://host:8786.",
+)
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option(
@@ -128,7 +135,13 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     if chosen.audit:
         _print_audit(paths, chosen, symbols)
         return
-    report = triage(paths, settings, on_progress=None if chosen.quiet else _shown_progress())
+    with cluster(chosen.scheduler) as executor:
+        report = triage(
+            paths,
+            settings,
+            executor=executor,
+            on_progress=None if chosen.quiet else _shown_progress(),
+        )
     shown = clean(report, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(report))
