@@ -167,6 +167,24 @@ MUTANTS = {
         new="if not text.startswith(pieces[0]):",
         tests=("suppressed",),
     ),
+    "an exception counts as a clean end": Mutant(
+        module="sanitized",
+        old="if status == _PYTHON_EXCEPTION:",
+        new="if status == 2:",
+        tests=("sanitized",),
+    ),
+    "any runtime of an aborted process came too late": Mutant(
+        module="sanitizer_traps",
+        old='if runtimes and "_dl_init" in functions:',
+        new="if runtimes:",
+        tests=("sanitized",),
+    ),
+    "new compilers cannot stand wide addresses": Mutant(
+        module="sanitizer_machine",
+        old="and compiler.major <= _NARROW_SHADOW.get(compiler.name, 0)",
+        new="and compiler.major",
+        tests=("machine_checks",),
+    ),
 }  # fmt: skip
 
 
