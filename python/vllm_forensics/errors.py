@@ -23,3 +23,7 @@ class ToolError(ForensicsError):
 
 class UsageError(ForensicsError):
     """The command was asked for something that it cannot do."""
+
+
+class StoreError(ForensicsError):
+    """The store of cases cannot be opened, read or written."""

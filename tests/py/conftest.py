@@ -1,16 +1,45 @@
-"""A skip hides a gap.
+"""A skip hides a gap; and nobody's own cases are touched.
 
-With CI=true or --strict-skips it fails, unless allowed_skips.txt lists it with a reason.
+With CI=true or --strict-skips a skip fails, unless allowed_skips.txt lists it with a reason. The
+store of cases lies in a folder of the tests, for the commands that they start too: a new one for
+each test.
 """
 
 import fnmatch
+import itertools
 import os
-from collections.abc import Generator
+import shutil
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
+CASES_VARIABLE = "VLLM_FORENSICS_CASES"
+CASES_FOLDER = pytest.StashKey[Path]()
+NUMBERS = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="forensics-cases-"))
+    folder.chmod(0o1777)  # tests run the command as other users too
+    config.stash[CASES_FOLDER] = folder
+    os.environ[CASES_VARIABLE] = str(folder / "cases.sqlite")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[CASES_FOLDER], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _own_cases(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.environ[CASES_VARIABLE]
+    folder = request.config.stash[CASES_FOLDER] / str(next(NUMBERS))
+    os.environ[CASES_VARIABLE] = str(folder / "cases.sqlite")
+    yield
+    os.environ[CASES_VARIABLE] = before
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,1 @@
+"""The user's own store of the crashes that were seen before."""
