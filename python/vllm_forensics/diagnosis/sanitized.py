@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.model.finding import FaultKind
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitized import PythonFrame, PythonStack, PythonThread, RunPlan
 from vllm_forensics.model.sanitizer import ExplainedReport
@@ -39,7 +40,7 @@ def _who(report: ExplainedReport) -> str:
     culprit = report.culprit
     if culprit is None:
         return f"{_a(report.printed.kind)} outside of the program's own code"
-    name = (culprit.function or "?").split("(")[0]
+    name = plain_name(culprit.function or "?")
     place = f" ({_base(culprit.file)}:{culprit.line})" if culprit.file else ""
     return f"{_a(report.printed.kind)} in {name}{place}"
 

@@ -139,6 +139,13 @@ def _preloaded_build(
 
 def _preloaded_modules(request: SanitizeRequest, python: PythonCommand | None) -> _Way:
     runtimes = runtimes_of_modules(request.build, request.environment, python)
+    if not runtimes and request.flavour in {"ubsan", "tsan"}:
+        raise UsageError(
+            f"no module that was built with {NAMES[request.flavour]} was found here, nor among "
+            "Python's packages; in others it sees nothing",
+            remedy=f"forensics build --{request.flavour} --source DIR, or --build DIR for modules "
+            "elsewhere",
+        )
     if not runtimes:
         return _blind(request, _NONE_FOUND)
     return _Way(

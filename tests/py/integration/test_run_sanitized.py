@@ -461,6 +461,8 @@ def test_a_tool_that_is_missing_is_said_with_its_package(
         (("--build", "."), "add --asan or --tsan"),
         (("--asan", "--strace"), "leave out --strace"),
         (("--asan", "--build", "nowhere"), "there is no folder nowhere"),
+        (("--tsan", "--build", "."), "in others it sees nothing"),
+        (("--ubsan", "--build", "."), "forensics build --ubsan"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
