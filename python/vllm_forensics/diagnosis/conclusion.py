@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer import Culprit, ExplainedReport
 from vllm_forensics.model.stack import Frame
@@ -45,7 +46,7 @@ def _bare(function: str | None) -> str | None:
     """A name without arguments; every lambda is called operator()."""
     if function is None or function.startswith("operator()"):
         return None
-    return function.split("(")[0]
+    return plain_name(function)
 
 
 def _base(file: str | None) -> str | None:

@@ -10,10 +10,10 @@ from vllm_forensics.diagnosis.sanitizer_frames import (
     first_own,
     name_of,
     place_of,
-    plain_name,
     where_of,
 )
 from vllm_forensics.diagnosis.sanitizer_names import stable_name
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.sanitizer import PrintedFrame, PrintedReport, Role, StackEvent
 
 _WAYS: Final = (

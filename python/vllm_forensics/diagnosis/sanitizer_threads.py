@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, plain_name, where_of
+from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, where_of
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.sanitizer import PrintedReport, Role, StackEvent
 
 _HELD: Final = re.compile(r"\(mutexes: ([^()]{1,2000})\)")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from vllm_forensics.diagnosis.sanitizer_frames import plain_name
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.sanitizer import (
     Culprit,
     ExplainedReport,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.sanitizer import (
     Culprit,
     ExplainedLog,
@@ -115,7 +116,7 @@ def _of_leaks(report: ExplainedReport, log: str, root: str | None) -> Iterator[E
         culprit = report.leaks[these[0]].culprit
         size = sum(report.printed.leaks[number].size for number in these)
         function = culprit.function if culprit else None
-        name = function.partition("(")[0] or function if function else "an unknown place"
+        name = plain_name(function) if function else "an unknown place"
         kinds = {report.printed.leaks[number].direct for number in these}
         how = " and ".join(
             "direct" if direct else "indirect" for direct in sorted(kinds, reverse=True)

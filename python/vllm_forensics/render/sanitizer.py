@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.report import Failure
 from vllm_forensics.model.sanitizer import ExplainedReport, SanitizerAnswer
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
@@ -177,7 +178,7 @@ def _overview(
 def _culprit_name(report: ExplainedReport) -> str:
     """Without its arguments, where it has a name."""
     function = (report.culprit.function if report.culprit else None) or ""
-    return function.partition("(")[0] or function
+    return plain_name(function)
 
 
 def _failure(failure: Failure) -> Table:

@@ -7,6 +7,7 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.locations import Certainty
 from vllm_forensics.model.sanitizer import PrintedFrame, Severity
 
@@ -17,7 +18,7 @@ LEVEL_STYLES: Final = {Severity.HIGH: "mark", Severity.MEDIUM: "caution", Severi
 def name_in_line(frame: PrintedFrame) -> str:
     """The function without its arguments; where it has no name, module and offset."""
     if frame.function is not None:
-        return frame.function.partition("(")[0] or frame.function
+        return plain_name(frame.function)
     module = (frame.module or "?").replace("\\", "/").rsplit("/", 1)[-1]
     return f"{module}+{frame.offset}" if frame.offset else (frame.pc or module)
 

@@ -6,9 +6,9 @@ import pytest
 from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
 
 from vllm_forensics.diagnosis.sanitizer import explain_report
-from vllm_forensics.diagnosis.sanitizer_frames import plain_name
 from vllm_forensics.diagnosis.sanitizer_signature import signature_of
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.sanitizer import ExplainedReport, PrintedReport, Severity
 
 
