@@ -6,7 +6,17 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from vllm_forensics.render import build_wire, doctor, hang, run, sanitizer_wire, symbols, why, wire
+from vllm_forensics.render import (
+    build_wire,
+    doctor,
+    hang,
+    incident_wire,
+    run,
+    sanitizer_wire,
+    symbols,
+    why,
+    wire,
+)
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -19,6 +29,7 @@ def schemas() -> dict[str, str]:
         "forensics.core.1.json": wire.schema(),
         "forensics.doctor.1.json": doctor.schema(),
         "forensics.hang.1.json": hang.schema(),
+        "forensics.incident.1.json": incident_wire.schema(),
         "forensics.run.1.json": run.schema(),
         "forensics.symbols.1.json": symbols.schema(),
         "forensics.why.1.json": why.schema(),

@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "build": "rebuild the C++ sources under sanitizers",
     "core": "explain core dumps: what died, where, why, and what to do next",
     "doctor": "check whether a crash here leaves evidence, and prove it",
+    "log": "say which process died first in a log, of what, and what is only echo",
     "prune": "keep cores within a budget of disk",
     "minify": "cut a core down to what its explanation needs",
     "run": "run a program so that a crash leaves evidence, and explain it",

@@ -1,0 +1,63 @@
+"""`forensics log`: which process died first, of what, and what is only echo."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
+from vllm_forensics.investigate.incident import investigate_incidents
+from vllm_forensics.render.clean import clean
+
+_EXAMPLES: Final = """\b
+Examples:
+  forensics log serve.log
+  kubectl logs --previous worker-3 | forensics log -
+  journalctl -k -u serve | forensics log --format json -
+"""
+
+
+@click.command("log", epilog=_EXAMPLES)
+@click.argument("logs", nargs=-1, type=click.Path(readable=False, allow_dash=True))
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="How to print.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
+@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def command(logs: tuple[str, ...], output_format: str, output: str | None, **flags: bool) -> None:
+    """Say which process died first, of what, where, and what is only echo.
+
+    LOGS are files, pipes, folders or patterns with whatever dying programs left: dumps of
+    faulthandler and of signal handlers, tracebacks, the kernel's and systemd's lines, Kubernetes'
+    and Ray's messages. `-` is standard input.
+
+    Exit status: 0 no death, 1 a death, 2 could not tell.
+    """
+    require_writable(output)
+    answer = investigate_incidents(logs)
+    shown = clean(answer, include_secrets=flags["include_secrets"])
+    if output_format == "json":
+        from vllm_forensics.render.incident_wire import render_incidents_json
+
+        text = render_incidents_json(shown)
+    else:
+        from vllm_forensics.render.incident import render_incidents
+        from vllm_forensics.render.terminal import Detail, TerminalStyle
+
+        style = TerminalStyle(
+            width=terminal_width(),
+            color=wants_color(no_color=flags["no_color"], to_file=output is not None),
+            detail=Detail.SENTENCE if flags["quiet"] else Detail.FULL,
+        )
+        text = render_incidents(shown, style)
+    emit(text, output)
+    if answer.incidents:
+        raise click.exceptions.Exit(1)
+    raise click.exceptions.Exit(0 if answer.complete else 2)

@@ -1,0 +1,123 @@
+"""From clues to an incident: the first death, its cause, the processes and the echoes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.diagnosis.incident_advice import explanation, next_steps
+from vllm_forensics.diagnosis.incident_causes import cause_of
+from vllm_forensics.diagnosis.incident_echoes import echoes_of
+from vllm_forensics.diagnosis.incident_first import account_of, first_death, subject_pid
+from vllm_forensics.diagnosis.incident_processes import processes_of
+from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident_where import place_of, plain_name
+from vllm_forensics.model.incident import (
+    CauseClass,
+    Clue,
+    ClueKind,
+    Death,
+    EvidenceLine,
+    Incident,
+    IncidentReading,
+    NativeCall,
+    ProcessRole,
+)
+
+_MAX_EVIDENCE: Final = 12
+_WHERE_COUNTS: Final = {
+    CauseClass.NATIVE_FAULT,
+    CauseClass.HEAP_CORRUPTION,
+    CauseClass.ABORT_EXCEPTION,
+    CauseClass.ENVIRONMENT,
+    CauseClass.UNKNOWN,
+}
+"""Elsewhere a native stack is only where something was noticed."""
+
+
+def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
+    """The incident that a log tells of; None where nobody died in it."""
+    clues = reading.clues
+    first = first_death(clues)
+    if first is None:
+        return None
+    account = account_of(first, clues)
+    death = _death(first, account, reading)
+    rest = [clue for clue in clues if clue is not first and clue not in account]
+    echoes = echoes_of(rest, first, death)
+    is_echo = _visible_is_echo(first, account, echoes)
+    return Incident(
+        log=log,
+        first_death=death,
+        processes=processes_of(reading, death, clues),
+        visible_error_is_echo=is_echo,
+        echoes=echoes,
+        explanation=explanation(death, echoes, is_echo=is_echo),
+        next_steps=next_steps(death),
+    )
+
+
+def _visible_is_echo(first: Clue, account: Sequence[Clue], echoes: Sequence[object]) -> bool:
+    """Is what stands last in the log, or all that stands there, only an echo?"""
+    if first.kind is ClueKind.ECHO or (first.kind is ClueKind.CHILD and first.signal is None):
+        return True
+    last = max(clue.line for clue in (first, *account))
+    return any(getattr(echo, "line", 0) > last for echo in echoes)
+
+
+def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> Death:
+    told = (first, *account)
+    cause = cause_of(first, account)
+    place: NativeCall | None = None
+    if cause.kind in _WHERE_COUNTS:
+        place = next(filter(None, (place_of(clue.native) for clue in told)), None)
+    python = next((clue.python[0] for clue in told if clue.python), None)
+    pid = next(filter(None, map(subject_pid, told)), None)
+    name = next(filter(None, map(_name, told)), None)
+    if name is None and pid is not None:
+        name = next((one.name for one in reading.processes if one.pid == pid), None)
+    role = next(filter(None, map(role_of_clue, told)), None)
+    role = role or role_of_name(name)
+    pid, name, role = _only_one_of_role(pid, name, role, reading)
+    signal = next((clue.signal for clue in told if clue.signal is not None), None)
+    death = Death(
+        pid=pid,
+        name=name,
+        role=role or _alone(reading),
+        signal=signal,
+        exit=next((clue.exit for clue in told if clue.exit is not None), None),
+        time=next((clue.time for clue in told if clue.time is not None), None),
+        module=place.module if place else None,
+        function=plain_name(place.function) if place and place.function else None,
+        python_function=python.function if python else None,
+        cause=cause,
+        evidence=(),
+    )
+    lines = sorted({clue.line: clue.text for clue in told}.items())[:_MAX_EVIDENCE]
+    return replace(
+        death, evidence=tuple(EvidenceLine(line=line, text=text) for line, text in lines)
+    )
+
+
+def _name(clue: Clue) -> str | None:
+    return clue.name if clue.of_another else clue.name or clue.writer
+
+
+def _only_one_of_role(
+    pid: int | None, name: str | None, role: ProcessRole | None, reading: IncidentReading
+) -> tuple[int | None, str | None, ProcessRole | None]:
+    """A death that names no process is that of the only one with its role, or of its name."""
+    if pid is not None:
+        return pid, name, role
+    named = [one for one in reading.processes if name and one.name == name]
+    fitting = named or [
+        one for one in reading.processes if role and role_of_name(one.name) is role and not name
+    ]
+    if len(fitting) == 1:
+        return fitting[0].pid, name or fitting[0].name, role
+    return pid, name, role
+
+
+def _alone(reading: IncidentReading) -> ProcessRole:
+    return ProcessRole.UNKNOWN if len(reading.processes) > 1 else ProcessRole.MAIN

@@ -1,0 +1,166 @@
+"""Of what a process died: small rules in order, the first that fits decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
+
+_GPU: Final = re.compile(
+    r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)|CUDA error"
+)
+_WORDS: Final = {
+    "SIGSEGV": "an access to memory that it may not touch",
+    "SIGBUS": "memory that is mapped but cannot be supplied",
+    "SIGILL": "an instruction that this CPU does not know, or a deliberate trap",
+    "SIGFPE": "an arithmetic fault, most often an integer division by zero",
+    "SIGTRAP": "a trap instruction",
+    "SIGABRT": "abort() was called; the text does not say by whom",
+}
+
+Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
+
+
+def _cause(kind: CauseClass, detail: str, certainty: Certainty) -> Cause:
+    return Cause(kind=kind, detail=detail, certainty=certainty)
+
+
+def gpu(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`CUDA error: an illegal memory access was encountered`, alone or in what()."""
+    if first.kind is ClueKind.GPU:
+        sure = "unhandled system error" not in (first.detail or "")
+        return _cause(
+            CauseClass.GPU_ASYNC,
+            first.detail or first.text,
+            Certainty.PROVED if sure else Certainty.LIKELY,
+        )
+    if first.kind is ClueKind.ABORT and _GPU.search(first.detail or ""):
+        return _cause(CauseClass.GPU_ASYNC, first.detail or first.text, Certainty.PROVED)
+    return None
+
+
+def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`Out of memory: Killed process 4242 (python)`, `Reason: OOMKilled`."""
+    told = next((clue for clue in (first, *account) if clue.kind is ClueKind.MEMORY), None)
+    if told is None:
+        return None
+    return _cause(CauseClass.OOM_KILLED, told.detail or told.text, Certainty.PROVED)
+
+
+def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`double free or corruption (!prev)`; the damage was done earlier."""
+    told = next((clue for clue in (first, *account) if clue.kind is ClueKind.HEAP), None)
+    if told is None:
+        return None
+    return _cause(CauseClass.HEAP_CORRUPTION, told.detail or told.text, Certainty.PROVED)
+
+
+def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`Watchdog caught collective operation timeout`."""
+    if first.kind is not ClueKind.HANG:
+        return None
+    sure = "atchdog" in first.text or first.text.startswith("Timeout (")
+    return _cause(
+        CauseClass.HANG,
+        first.detail or first.text,
+        Certainty.PROVED if sure else Certainty.LIKELY,
+    )
+
+
+def environment(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`error while loading shared libraries`, a full /dev/shm."""
+    told = next((clue for clue in (first, *account) if clue.kind is ClueKind.ENVIRONMENT), None)
+    if told is None:
+        return None
+    sure = told.signal is None
+    return _cause(
+        CauseClass.ENVIRONMENT,
+        told.detail or told.text,
+        Certainty.PROVED if sure else Certainty.LIKELY,
+    )
+
+
+def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`terminate called after throwing an instance of 'std::runtime_error'`, a panic."""
+    told = next((clue for clue in (first, *account) if clue.kind is ClueKind.ABORT), None)
+    if told is None or first.kind not in {ClueKind.ABORT, ClueKind.SIGNAL, ClueKind.CHILD}:
+        return None
+    if first.signal not in {None, "SIGABRT"}:
+        return None
+    return _cause(CauseClass.ABORT_EXCEPTION, told.detail or told.text, Certainty.PROVED)
+
+
+def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """SIGBUS and SIGILL: mostly the machine's doing, which no text alone can prove."""
+    signal = _signal(first, account)
+    if signal == "SIGBUS":
+        words = f"SIGBUS: {_WORDS[signal]}, such as a full /dev/shm or a file that was cut"
+    elif signal == "SIGILL":
+        words = f"SIGILL: {_WORDS[signal]}"
+    else:
+        return None
+    return _cause(CauseClass.ENVIRONMENT, words, Certainty.LIKELY)
+
+
+def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`exit code 137`, `Killed`: SIGKILL, whose sender is not named."""
+    if _signal(first, account) != "SIGKILL":
+        return None
+    return _cause(
+        CauseClass.OOM_KILLED,
+        "SIGKILL, whose sender the text does not name; most often it is the out-of-memory killer",
+        Certainty.LIKELY,
+    )
+
+
+def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`Fatal Python error: Segmentation fault`, `exit code: -11`, a kernel's line."""
+    signal = _signal(first, account)
+    if signal not in {"SIGSEGV", "SIGFPE", "SIGTRAP", "SIGSYS"}:
+        return None
+    told = next((one.detail for one in (first, *account) if one.source == "kernel"), None)
+    words = told or first.detail if first.kind is ClueKind.SIGNAL else told
+    sure = any(one.exit is None or one.exit < 0 for one in (first, *account) if one.signal)
+    return _cause(
+        CauseClass.NATIVE_FAULT,
+        f"{signal}: {words or _WORDS.get(signal, 'a fatal signal')}",
+        Certainty.PROVED if sure else Certainty.LIKELY,
+    )
+
+
+def aborted(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """SIGABRT and no word of why."""
+    if _signal(first, account) != "SIGABRT":
+        return None
+    return _cause(CauseClass.ABORT_EXCEPTION, f"SIGABRT: {_WORDS['SIGABRT']}", Certainty.LIKELY)
+
+
+def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """A Python exception that no other death explains."""
+    if first.kind is not ClueKind.EXCEPTION:
+        return None
+    return _cause(CauseClass.PYTHON_EXCEPTION, first.detail or first.text, Certainty.PROVED)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    gpu, memory, heap, hang, environment, given_up, machine_signal, killed, fault, aborted, raised,
+)  # fmt: skip
+
+
+def cause_of(first: Clue, account: Sequence[Clue]) -> Cause:
+    """The cause; `unknown` is an answer."""
+    for rule in RULES:
+        found = rule(first, account)
+        if found is not None:
+            return found
+    detail = "the text tells that it ended and not of what"
+    if first.kind is ClueKind.ECHO:
+        detail = "the text holds only what other processes noticed"
+    return _cause(CauseClass.UNKNOWN, detail, Certainty.UNKNOWN)
+
+
+def _signal(first: Clue, account: Sequence[Clue]) -> str | None:
+    return next((clue.signal for clue in (first, *account) if clue.signal is not None), None)

@@ -1,0 +1,45 @@
+"""What is only a consequence of the first death, each with the line and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident_first import subject_pid
+from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
+
+_MAX_ECHOES: Final = 100
+_ASKED: Final = {"SIGTERM", "SIGINT"}
+
+
+def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ...]:
+    """The clues that the first death explains, in the order of the log."""
+    found = []
+    for clue in rest:
+        why = _why(clue, first)
+        if why is not None:
+            found.append(Echo(line=clue.line, text=clue.text, of=death.pid, why=why))
+    if len(found) > _MAX_ECHOES:
+        found = [*found[: _MAX_ECHOES - 1], found[-1]]
+    return tuple(found)
+
+
+def _why(clue: Clue, first: Clue) -> str | None:
+    if clue.kind is ClueKind.ECHO:
+        return "such an error is raised only where another process has ended"
+    if clue.kind is ClueKind.CHILD:
+        if clue.signal in _ASKED:
+            return f"{clue.signal} was sent to it: it was asked to end"
+        return "another process tells of an end"
+    return _why_later(clue, first) if clue.line > first.line else None
+
+
+def _why_later(clue: Clue, first: Clue) -> str:
+    ours, theirs = subject_pid(first), subject_pid(clue)
+    if ours is not None and ours == theirs:
+        return "the same process, after the first sign of its death"
+    if clue.kind in {ClueKind.GPU, ClueKind.HANG}:
+        return "a peer that waited for the dead process, or shared its GPU work"
+    if clue.kind is ClueKind.EXCEPTION:
+        return "raised after the death, where it was noticed"
+    return "it ended after the first death"

@@ -1,0 +1,168 @@
+"""Which clue tells the first death, and which others tell of the same one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident_roles import role_of_clue
+from vllm_forensics.model.incident import Clue, ClueKind, ProcessRole
+
+_OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY, ClueKind.GPU}
+_ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
+"""Signals by which one process asks another to end."""
+_TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
+_WARNING_ONLY: Final = re.compile(r"No available shared memory broadcast block")
+_OUTSIDE: Final = {"kernel", "systemd", "the container runtime", "the shell"}
+"""Their lines may stand anywhere: another log was pasted behind the first."""
+_NEAR: Final = 600
+_INNER: Final = {ProcessRole.WORKER: 3, ProcessRole.RAY_ACTOR: 3, ProcessRole.ENGINE_CORE: 2}
+
+
+def subject_pid(clue: Clue) -> int | None:
+    """The process that a clue speaks of."""
+    return clue.pid if clue.of_another or clue.pid is not None else clue.writer_pid
+
+
+def first_death(clues: Sequence[Clue]) -> Clue | None:
+    """The clue to the first death; None where no clue speaks of any."""
+    told = [clue for clue in clues if _is_death(clue)]
+    raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
+    memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
+    first = min(told, key=lambda clue: clue.line, default=None)
+    if memory is not None and first is not None and first.signal == "SIGKILL":
+        first = memory
+    by_code = _raised_first(raised, first, clues)
+    if by_code is not None:
+        return by_code
+    if first is not None:
+        return first
+    # Nothing but what others noticed, an orderly end, or a wait without an end.
+    for kinds in ({ClueKind.HANG}, {ClueKind.CHILD}, {ClueKind.ECHO}, {ClueKind.ABORT}):
+        found = [clue for clue in clues if clue.kind in kinds]
+        if found:
+            return _most_telling(found)
+    return None
+
+
+def _is_death(clue: Clue) -> bool:
+    if clue.signal in _ASKED or _TEARDOWN.search(clue.text):
+        return False
+    if clue.kind is ClueKind.HANG:
+        return _WARNING_ONLY.search(clue.text) is None
+    if clue.kind is ClueKind.CHILD:
+        return clue.signal is not None
+    return clue.kind in _OWN_WORDS
+
+
+def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Clue]) -> Clue | None:
+    """The exception that came before every other death and was not survived."""
+    for clue in raised:
+        if first is not None and clue.kind is ClueKind.ENVIRONMENT and _explains(clue, first):
+            return clue
+        if first is not None and clue.line > first.line:
+            return None
+        noticed = _noticed(clues, clue)
+        if first is None:
+            if not _is_consequence(clue, clues):
+                return clue
+        elif noticed is not None and noticed.line < first.line and first.source not in _OUTSIDE:
+            return clue
+    if first is None and raised:
+        return raised[0]
+    return None
+
+
+def _explains(clue: Clue, first: Clue) -> bool:
+    """A full /dev/shm explains a SIGBUS, a missing thread limit an abort that follows at once."""
+    return (first.signal == "SIGBUS" or first.line - clue.line < 0) and clue.signal in {
+        None,
+        "SIGBUS",
+    }
+
+
+def _noticed(clues: Sequence[Clue], of: Clue) -> Clue | None:
+    """The first word of another process that something had ended."""
+    return next(
+        (
+            clue
+            for clue in clues
+            if clue.line > of.line
+            and (clue.kind is ClueKind.ECHO or (clue.kind is ClueKind.CHILD and not clue.signal))
+        ),
+        None,
+    )
+
+
+def _is_consequence(clue: Clue, clues: Sequence[Clue]) -> bool:
+    """Was it raised where somebody had noticed a death before, further out in the tree?"""
+    before = next(
+        (one for one in clues if one.kind is ClueKind.CHILD and one.line < clue.line), None
+    )
+    if before is None:
+        return False
+    inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
+    dead = _INNER.get(role_of_clue(before) or ProcessRole.UNKNOWN, 0)
+    same = subject_pid(before) is not None and subject_pid(before) == subject_pid(clue)
+    return not same and (inner < dead or dead == 0)
+
+
+def _most_telling(clues: Sequence[Clue]) -> Clue:
+    """Of what others noticed: the innermost process, then what came first."""
+
+    def order(clue: Clue) -> tuple[bool, int, int]:
+        inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
+        return (clue.signal in _ASKED, -inner, clue.line)
+
+    return min(clues, key=order)
+
+
+def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
+    """The other clues to the same death, in the order of the log."""
+    pid = subject_pid(first)
+    found: list[Clue] = []
+    for clue in clues:
+        if clue is first or clue.kind is ClueKind.ECHO:
+            continue
+        other = subject_pid(clue)
+        if pid is not None and other is not None:
+            if other == pid and _agrees(first, clue):
+                found.append(clue)
+        elif _may_be_the_same(first, clue):
+            found.append(clue)
+            pid = pid if pid is not None else other
+    return tuple(found)
+
+
+def _agrees(first: Clue, clue: Clue) -> bool:
+    if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}:
+        return clue.kind is first.kind and clue.detail == first.detail
+    return clue.signal not in _ASKED
+
+
+def _may_be_the_same(first: Clue, clue: Clue) -> bool:
+    """Of a clue without a process: its signal, its place and the process's role must fit."""
+    if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT, ClueKind.HANG}:
+        return clue.kind is first.kind and clue.detail == first.detail
+    if clue.kind is ClueKind.GPU:
+        return first.kind is ClueKind.GPU
+    ours, theirs = role_of_clue(first), role_of_clue(clue)
+    if ours is not None and theirs is not None and ours is not theirs:
+        return False
+    if clue.kind is ClueKind.CHILD and clue.signal is None:
+        return ours is not None and ours is theirs
+    is_near = abs(clue.line - first.line) < _NEAR
+    return _signals_fit(first, clue) and (
+        is_near or clue.source in _OUTSIDE or first.source in _OUTSIDE
+    )
+
+
+def _signals_fit(first: Clue, clue: Clue) -> bool:
+    if clue.signal is not None and first.signal is not None:
+        return clue.signal == first.signal
+    return first.signal is not None or first.kind in {
+        ClueKind.CHILD,
+        ClueKind.GPU,
+        ClueKind.HANG,
+    }

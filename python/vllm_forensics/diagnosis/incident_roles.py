@@ -1,0 +1,63 @@
+"""What a process does, by the name that a log gives it or by its Python frames."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.model.incident import Clue, ProcessRole, PythonCall
+
+_BY_NAME: Final = (
+    (r"(?i)engine_?core|EngineProc|MQLLMEngine", ProcessRole.ENGINE_CORE),
+    (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
+    (r"(?i)ray(?:worker|actor)|RayTrainWorker|raylet|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
+    (r"(?i)worker|rank\d|DataLoader|scheduler|TP\d", ProcessRole.WORKER),
+    (r"(?i)^(?:client|LLM)$", ProcessRole.CLIENT),
+)
+"""The first that fits decides: `RayWorkerWrapper` is Ray's, `VllmWorker rank=0` a worker."""
+_BY_FRAME: Final = (
+    # (file, function) of any frame; the innermost kind of process first
+    (r"/ray/_private/workers/default_worker\.py$", r".*", ProcessRole.RAY_ACTOR),
+    (r"multiproc_executor\.py$", r"(?:worker_main|worker_busy_loop)", ProcessRole.WORKER),
+    (r"multiproc_worker_utils\.py$", r"_run_worker_process", ProcessRole.WORKER),
+    (r"/sglang/.*scheduler\.py$", r"run_scheduler_process", ProcessRole.WORKER),
+    (r"/torch/utils/data/_utils/worker\.py$", r"_worker_loop", ProcessRole.WORKER),
+    (r"/concurrent/futures/process\.py$", r"_process_worker", ProcessRole.WORKER),
+    (r"/multiprocessing/pool\.py$", r"worker", ProcessRole.WORKER),
+    (r"/vllm/v1/engine/core\.py$", r"run_engine_core|run_busy_loop", ProcessRole.ENGINE_CORE),
+    (r"/multiprocessing/engine\.py$", r"run_mp_engine|run_engine_loop", ProcessRole.ENGINE_CORE),
+    (r"/entrypoints/(?:openai/)?api_server\.py$", r".*", ProcessRole.API_SERVER),
+    (r"/entrypoints/cli/serve\.py$", r".*", ProcessRole.API_SERVER),
+    (r"/vllm/entrypoints/llm\.py$|/core_client\.py$", r".*", ProcessRole.CLIENT),
+)
+_NAMES: Final = tuple((re.compile(pattern), role) for pattern, role in _BY_NAME)
+_FRAMES: Final = tuple(
+    (re.compile(file), re.compile(function), role) for file, function, role in _BY_FRAME
+)
+_TELLERS: Final = {
+    "ray": ProcessRole.RAY_ACTOR,
+    "the Python parent": ProcessRole.WORKER,
+}
+"""Whose children they are that a parent speaks of without a name."""
+
+
+def role_of_name(name: str | None) -> ProcessRole | None:
+    """What a process of this name does; None where the name does not say."""
+    if not name:
+        return None
+    return next((role for pattern, role in _NAMES if pattern.search(name)), None)
+
+
+def role_of_frames(frames: tuple[PythonCall, ...]) -> ProcessRole | None:
+    """What a process with these Python frames does."""
+    for file, function, role in _FRAMES:
+        if any(file.search(call.file) and function.fullmatch(call.function) for call in frames):
+            return role
+    return None
+
+
+def role_of_clue(clue: Clue) -> ProcessRole | None:
+    """The role of the process that a clue speaks of."""
+    if clue.of_another:
+        return role_of_name(clue.name) or _TELLERS.get(clue.source)
+    return role_of_name(clue.writer) or role_of_frames(clue.python) or role_of_name(clue.name)

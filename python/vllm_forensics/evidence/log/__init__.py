@@ -1,0 +1,1 @@
+"""Reads what dying programs write into logs: one file a kind of text."""

@@ -1,0 +1,214 @@
+"""What vLLM's and SGLang's processes say of each other, and of waiting too long."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+VLLM: Final = Family(
+    source="vllm",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "died unexpectedly",
+            r"(?:Engine core proc|Worker proc|Engine process|Worker) (?P<name>[\w.-]+)"
+            r"(?: \(pid[ =](?P<pid>\d+)\))? died unexpectedly",
+            "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " died, exit code: ",
+            r"Worker (?P<name>\w+) pid (?P<pid>\d+) died, exit code: (?P<exit>-?\d+)",
+            "Worker VllmWorkerProcess pid 4242 died, exit code: -11",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "ailed core proc(s)",
+            r"[Ff]ailed core proc\(s\): \{'(?P<name>[\w.-]+)': (?P<exit>-?\d+)",
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+            "proc(s): {'EngineCore_DP0': -11}",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "got fatal signal from worker",
+            r"(?P<detail>Executor got fatal signal from worker processes)",
+            "CRITICAL 01-15 08:12:45 [multiproc_executor.py:48] MulitprocExecutor got fatal "
+            "signal from worker processes, shutting down. See stack trace above for root cause "
+            "issue.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "RPC call to ",
+            r"(?P<detail>RPC call to \w+ timed out)",
+            "TimeoutError: RPC call to execute_model timed out.",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "RPC call timed out",
+            r"(?P<detail>RPC call timed out)",
+            "TimeoutError: RPC call timed out.",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "Engine iteration timed out",
+            r"(?P<detail>Engine iteration timed out)",
+            "asyncio.exceptions.TimeoutError: Engine iteration timed out. This should never "
+            "happen!",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "No available shared memory broadcast block found",
+            r"(?P<detail>No available shared memory broadcast block found in \d+ ?s\w*)",
+            "No available shared memory broadcast block found in 60 second.",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "Scheduler watchdog timeout",
+            r"(?P<detail>(?:Scheduler|Detokenizer) watchdog timeout)",
+            "Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "Watchdog timeout",
+            r"(?P<detail>Watchdog timeout \(self\.watchdog_timeout=\d+)",
+            "Watchdog timeout (self.watchdog_timeout=300)",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "Timeout (",
+            r"^(?P<detail>Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!)",
+            "Timeout (0:01:00)!",
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "hild process unexpectedly failed with",
+            r"[Cc]hild process unexpectedly failed with exitcode=(?P<exit>-?\d+)(?:\. "
+            r"pid=(?P<pid>\d+))?",
+            "A child process unexpectedly failed with exitcode=139. pid=4242",
+            of_another=True,
+        ),
+        *(
+            Phrase(ClueKind.ECHO, needle, rf"(?P<detail>{needle}.{{0,120}})", f"{needle} x")
+            for needle in (
+                "EngineDeadError",
+                "AsyncEngineDeadError",
+                "MQEngineDeadError",
+                "Engine loop is not running",
+                "Engine core initialization failed",
+                "Engine process failed to start",
+                "Parent process exited, terminating worker",
+                "See root cause above",
+                "Background loop has errored already",
+                "Received a SIGQUIT signal",
+                "BrokenPipeError",
+                "ConnectionResetError",
+                "Connection reset by peer",
+                "ActorDiedError",
+                "ChildFailedError",
+            )
+        ),
+    ),
+)
+GPU: Final = Family(
+    source="the GPU runtime",
+    phrases=(
+        Phrase(
+            ClueKind.HANG,
+            "aught collective operation timeout",
+            r"(?P<detail>Watchdog caught collective operation timeout.{0,160})",
+            "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, "
+            "OpType=ALLREDUCE, NumelIn=4096, Timeout(ms)=600000) ran for 600010 milliseconds "
+            "before timing out.",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "CUDA error: ",
+            r"(?P<detail>CUDA error: (?!invalid device ordinal|out of memory|"
+            r"no kernel image).{1,120})",
+            "RuntimeError: CUDA error: an illegal memory access was encountered",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "no kernel image is available",
+            r"(?P<detail>(?:CUDA|HIP) error.{0,10}no kernel image is available for execution on "
+            r"the device)",
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "HIP error: ",
+            r"(?P<detail>HIP error: .{1,120})",
+            "RuntimeError: HIP error: an illegal memory access was encountered",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "CUDA Error",
+            r"(?P<detail>(?:CUDA|Cuda) [Ee]rror[^:]{0,80}: ?.{1,120})",
+            "CUDA Error: unspecified launch failure",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "CUDA failure ",
+            r"(?P<detail>Cuda failure (?:\d+ )?'[^']{1,100}')",
+            "NCCL WARN Cuda failure 'an illegal memory access was encountered' CUDA failure x",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "Cuda failure ",
+            r"(?P<detail>Cuda failure (?:\d+ )?'[^']{1,100}')",
+            "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "], thread: [",
+            r"(?P<detail>\S{1,200}:\d+: .{0,200}block: \[[\d,]+\], thread: \[[\d,]+\],? "
+            r"Assertion .{1,200})",
+            "/src/kernel.cu:12: void f(int): block: [0,0,0], thread: [1,0,0] Assertion `i < n' "
+            "failed.",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "device-side assert",
+            r"(?P<detail>device-side assert triggered)",
+            "RuntimeError: device-side assert triggered",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "Memory access fault by GPU",
+            r"(?P<detail>Memory access fault by GPU.{0,120})",
+            "Memory access fault by GPU node-1 (Agent handle: 0x5581) on address 0x7f1be0000000. "
+            "Reason: Unknown.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "NCCL error",
+            r"(?P<detail>NCCL error.{1,160})",
+            "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "DistBackendError",
+            r"(?P<detail>DistBackendError: .{1,160})",
+            "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 1.",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "CUBLAS_STATUS_",
+            r"(?P<detail>(?:CUDA error: )?CUBLAS_STATUS_(?!SUCCESS)\w+.{0,80})",
+            "RuntimeError: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "NVRM: Xid ",
+            r"(?P<detail>NVRM: Xid \(.{1,30}\): \d+, (?:pid='?(?P<pid>\d+)'?)?.{0,120})",
+            "NVRM: Xid (PCI:0000:41:00): 31, pid=4242, name=python, Ch 00000008, MMU Fault",
+        ),
+    ),
+)

@@ -1,0 +1,107 @@
+"""faulthandler's dumps and the interpreter's own fatal errors.
+
+Formats: Python/traceback.c and Modules/faulthandler.c, 3.9 to 3.15. From 3.10 on the list of
+extension modules follows, from 3.14 on names of threads and the C stack.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.phrases import base_name, clue_at, signal_in
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
+
+NEEDLES: Final = (b"Fatal Python error: ", b"Windows fatal exception: ")
+_HEADER: Final = re.compile(
+    r"(?:^|.*?[^`\w'\"])?(?P<who>Fatal Python error|Windows fatal exception): (?P<what>\S.{0,300})"
+)
+_SIGNALS: Final = re.compile(
+    r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
+    r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)$"
+)
+_THREAD: Final = re.compile(
+    r"\s*(?:(?P<current>Current thread|Stack)|Thread)\b[^\"]{0,120}\(most recent call first\):"
+)
+_C_STACK: Final = re.compile(r"\s*Current thread's C stack trace \(most recent call first\):")
+_FRAME: Final = re.compile(
+    r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9}|\?{1,3}),? in "
+    r"(?P<function>\S.{0,200})"
+)
+_BINARY: Final = re.compile(
+    r"\s*Binary file \"(?P<module>[^\"]{1,400})\"(?:, at (?P<function>[^+\[]{0,300})"
+    r"\+?(?P<offset>0x[0-9a-f]+)?)? ?\[0x[0-9a-f]+\]"
+)
+_MAX_FRAMES: Final = 128
+_PATIENCE: Final = 40
+_PLAIN: Final = ("Python runtime state", "Extension modules:", "  Garbage-collecting", "  <")
+
+
+class FaultBlock:
+    """One dump, while it is read."""
+
+    def __init__(self, line: LogLine, what: str) -> None:
+        """Begin with the line that names the error."""
+        is_signal = _SIGNALS.match(what) is not None
+        signal = signal_in(what) if is_signal else "SIGABRT"
+        self._clue = replace(
+            clue_at(line, ClueKind.SIGNAL if is_signal else ClueKind.ABORT, "faulthandler"),
+            signal=signal,
+            detail=None if is_signal else what,
+        )
+        self._python: list[PythonCall] = []
+        self._native: list[NativeCall] = []
+        self._in_current = False
+        self._silent = 0
+        self._ended = False
+
+    def feed(self, line: LogLine) -> bool:
+        """Take the line in, where it is a part of the dump."""
+        text = line.text
+        taken = True
+        if (frame := _FRAME.match(text)) is not None:
+            if self._in_current and len(self._python) < _MAX_FRAMES:
+                number = frame["line"]
+                self._python.append(
+                    PythonCall(
+                        function=frame["function"].strip(),
+                        file=frame["file"],
+                        line=int(number) if number.isdecimal() else 0,
+                    )
+                )
+        elif (thread := _THREAD.match(text)) is not None:
+            self._in_current = thread["current"] is not None
+        elif (binary := _BINARY.match(text)) is not None:
+            if len(self._native) < _MAX_FRAMES:
+                self._native.append(
+                    NativeCall(
+                        function=(binary["function"] or "").strip() or None,
+                        module=base_name(binary["module"]),
+                        offset=binary["offset"],
+                    )
+                )
+        elif text.startswith("Extension modules:"):
+            self._ended = True
+        elif _C_STACK.match(text) is None and not text.startswith(_PLAIN) and text.strip():
+            taken = False
+        self._silent = 0 if taken else self._silent + 1
+        return taken
+
+    @property
+    def done(self) -> bool:
+        """Is nothing more of it to come?"""
+        return self._ended or self._silent > _PATIENCE
+
+    def close(self) -> Clue:
+        """The clue with all that came."""
+        return replace(self._clue, python=tuple(self._python), native=tuple(self._native))
+
+
+def open_fault(line: LogLine) -> FaultBlock | None:
+    """A dump that begins in this line."""
+    if "atal Python error: " not in line.text and "Windows fatal ex" not in line.text:
+        return None
+    match = _HEADER.match(line.text)
+    return FaultBlock(line, match["what"].strip()) if match is not None else None

@@ -1,0 +1,123 @@
+"""The kernel's lines: faults, traps and the out-of-memory killer.
+
+Sources: arch/x86/mm/fault.c (`show_signal_msg`, bits of the page fault's error code),
+arch/x86/kernel/traps.c, mm/oom_kill.c.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import Clue, ClueKind
+
+KERNEL: Final = Family(
+    source="kernel",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            ": segfault at ",
+            r"(?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\]: (?P<detail>segfault at [0-9a-f]+ ip \S+ sp"
+            r" \S+ error [0-9a-f]+)(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",
+            "python[4242]: segfault at 48 ip 00007f1be0001234 sp 00007ffd3c0 error 4 in "
+            "libexample.so[7f1be0000000+21000] likely on CPU 3 (core 3, socket 0)",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " general protection",
+            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\] (?P<detail>general protection(?: "
+            r"fault)? ip:\S+ sp:\S+ error:\S+)(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",
+            "traps: python[4242] general protection fault ip:7f1be0001234 sp:7ffd3c00 error:0 in "
+            "libexample.so[7f1be0000000+21000]",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " trap ",
+            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\] (?P<detail>trap (?P<signal>invalid "
+            r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S+ sp:\S+ error:\S+)"
+            r"(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",
+            "traps: python[4242] trap invalid opcode ip:7f1be0001234 sp:7ffd3c00 error:0 in "
+            "libexample.so[7f1be0000000+21000]",
+            signal="SIGILL",
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "illed process ",
+            r"(?P<detail>(?:Out of memory|Memory cgroup out of memory|oom_reaper|"
+            r"Memory cgroup stats)?:? ?[Kk]illed process (?P<pid>\d+),? ?(?:UID \d+,? ?)?"
+            r"\((?P<name>[^)]*)\).*)",
+            "Memory cgroup out of memory: Killed process 4242 (python) total-vm:9000000kB, "
+            "anon-rss:8000000kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:17000kB "
+            "oom_score_adj:0",
+            signal="SIGKILL",
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "ill process ",
+            r"(?P<detail>Out of memory: Kill process (?P<pid>\d+) \((?P<name>[^)]*)\).*)",
+            "Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
+            signal="SIGKILL",
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "oom-kill:",
+            r"(?P<detail>oom-kill:constraint=\S*?,.*?task=(?P<name>[^,]+),pid=(?P<pid>\d+).*)",
+            "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,"
+            "oom_memcg=/a,task_memcg=/a,task=python,pid=4242,uid=0",
+            signal="SIGKILL",
+        ),
+    ),
+)
+_FAULT: Final = re.compile(
+    r"segfault at (?P<at>[0-9a-f]+) ip (?P<ip>[0-9a-f]+) sp \S+ error (?P<bits>[0-9a-f]+)"
+)
+_TRAP: Final = re.compile(r" ip:(?P<ip>[0-9a-f]+) ")
+_WITHIN: Final = re.compile(r"\[(?:(?P<rel>[0-9a-f]+),)?(?P<base>[0-9a-f]+)\+(?P<size>[0-9a-f]+)\]")
+_NULL_PAGE: Final = 0x10000
+_TRAPS: Final = (
+    ("trap invalid opcode", "SIGILL"),
+    ("trap divide error", "SIGFPE"),
+    ("trap int3", "SIGTRAP"),
+    ("trap stack segment", "SIGBUS"),
+    ("trap simd", "SIGFPE"),
+)
+
+
+def decoded(clue: Clue) -> Clue:
+    """A kernel's clue with its numbers told in words, and the offset in the module."""
+    detail = clue.detail or ""
+    fault = _FAULT.search(detail)
+    trap = _TRAP.search(detail)
+    if fault is not None:
+        clue = replace(clue, detail=_page_fault(fault))
+    elif trap is not None:
+        names = [name for words, name in _TRAPS if words in detail]
+        clue = replace(
+            clue, signal=names[0] if names else clue.signal, detail=detail.partition(" ip:")[0]
+        )
+    ip = (fault or trap) and int((fault or trap)["ip"], 16)  # type: ignore[index]
+    where = _WITHIN.search(clue.text)
+    if ip is None or where is None or not clue.native:
+        return clue
+    # From 5.18 on the kernel prints the offset into the file before base and size.
+    offset = int(where["rel"], 16) if where["rel"] else ip - int(where["base"], 16)
+    call = replace(clue.native[0], offset=f"{offset:#x}") if offset >= 0 else clue.native[0]
+    return replace(clue, native=(call,))
+
+
+def _page_fault(fault: re.Match[str]) -> str:
+    address, bits = int(fault["at"], 16), int(fault["bits"], 16)
+    if bits & 0x10:
+        access = "an instruction was fetched from"
+    else:
+        access = "a write to" if bits & 2 else "a read of"
+    why = "which its protection forbids" if bits & 1 else "which is not mapped"
+    if int(fault["ip"], 16) == address and address < _NULL_PAGE:
+        return f"a call of a null function pointer ({address:#x})"
+    if address < _NULL_PAGE:
+        why += ": a null pointer"
+    return f"{access} address {address:#x}, {why}"

@@ -1,0 +1,105 @@
+"""A line of a log as the program wrote it, with the process that wrote it, as its prefixes say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from vllm_forensics.evidence.sanitizer.lines import logical_lines, strip_prefixes
+
+_LEVEL: Final = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|EXCEPTION)"
+_LOGGER: Final = re.compile(
+    # vLLM: ERROR 11-08 11:01:29 [core.py:502] or, older, core.py:398]
+    rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? "
+    r"\[?[\w./-]{1,80}:\d{1,6}\] ?"
+    # Ray's and glog's: [2025-02-06 16:45:19,245 E 12903 13435] logging.cc:108:
+    r"|\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
+    r"(?:\([\w-]{1,40}\) )?[\w.]{1,60}:\d{1,6}: ?"
+    # glog: E0208 16:45:19.123456 12903 file.cc:108]
+    r"|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,120}:\d{1,6}\] ?"
+    # torch: [E219 12:14:43.351647859 ProcessGroupNCCL.cpp:1595]; [E ProcessGroupNCCL.cpp:1414]
+    r"|\[[IWEF]\d{0,4} (?:\d\d:\d\d:\d\d\.\d{1,9} )?[\w./-]{1,120}:\d{1,6}\] ?"
+    # logging's: 2025-11-02 13:17:04,315 - vllm.v1.engine.core_client - ERROR -
+    rf"|(?:- )?[\w.]{{1,80}} - {_LEVEL} - |(?:- )?{_LEVEL} - [\w.]{{1,80}} - "
+    # Ray's Python side: WARNING worker.py:1851 --
+    rf"|{_LEVEL} [\w.]{{1,60}}:\d{{1,6}} -- "
+    # SGLang: TP3], DP0 TP3]
+    r"|(?:DP\d{1,3} )?(?:TP\d{1,3} )?(?:EP\d{1,3} )?(?:PP\d{1,3})?\] "
+)
+_TIME: Final = re.compile(
+    r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b"
+    r"|^\[ {0,8}\d{1,9}\.\d{6}\]"
+)
+_TIME_ZONE: Final = 160
+"""So far into a line a time is looked for."""
+PROCESS: Final = re.compile(
+    r"\((?P<name>[^()=]{0,60}?)[ ,]{0,3}\b(?:pid|PID)=(?P<pid>\d{1,9})(?P<rest>[^()]{0,80})\)"
+)
+# syslog's and journald's program[pid]: Open MPI's and UCX's [host:pid]
+_UNIT: Final = re.compile(
+    r"(?:^| )(?:(?P<name>[^\s:\[\]=#]{1,64})\[(?P<pid>\d{1,9})\]:|\[[\w.-]{1,80}:(?P<mpi>\d{1,9})"
+    r"(?::\d{1,9}){0,2}\])$"
+)
+_RANK: Final = re.compile(r"\[(?P<rank>(?:default|rank|Rank )\d{1,5})\]")
+_PLACE: Final = re.compile(r"\[?[\w./-]{1,80}:\d{1,6}\]:?")
+_DROPPED: Final = {"[stderr]", "[stdout]", "(raylet)", "[ERROR]", "[INFO]", "[WARNING]"}
+_PAIR: Final = re.compile(r"(?:rank|ip|RANK)=[\w.]+,?")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line, and who wrote it."""
+
+    number: int
+    stream: str
+    """Lines of two streams never belong together."""
+    text: str
+    pid: int | None = None
+    name: str | None = None
+    time: str | None = None
+
+
+def log_lines(raw: bytes, number: int) -> Iterator[LogLine]:
+    """One physical line, without its newline, as the lines that the program wrote."""
+    time: str | None = None
+    for index, (tags, text) in enumerate(logical_lines(raw)):
+        if index == 0:
+            head = raw[:_TIME_ZONE].decode("utf-8", "replace")
+            found = _TIME.search(head)
+            time = found[0].strip("[] ") if found else None
+        yield _line(number, tags, text, time)
+
+
+def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
+    pid: int | None = None
+    for _ in range(4):  # (EngineCore pid=1) ERROR 01-02 03:04:05 [core.py:1] (RayWorker pid=2) …
+        match = _LOGGER.match(text)
+        if match is None:
+            break
+        if match["pid"]:
+            pid = int(match["pid"])
+        more, text = strip_prefixes(text[match.end() :])
+        tags = f"{tags} {more}" if more else tags
+    # The innermost prefix is the writer's own.
+    process = next(reversed(list(PROCESS.finditer(tags))), None)
+    name: str | None = None
+    stream = ""
+    if process is not None:
+        pid = int(process["pid"])
+        rank = _PAIR.search(process["rest"])
+        name = process["name"].strip(" ,") or (rank[0].strip(",") if rank else None)
+        stream = str(pid)
+    elif pid is not None:
+        stream = str(pid)
+    elif (unit := _UNIT.search(tags)) is not None:
+        stream = unit["pid"] or unit["mpi"]
+        pid, name = int(stream), unit["name"]
+    else:
+        kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
+        stream = " ".join(kept)
+        rank_match = _RANK.search(stream)
+        name = rank_match["rank"] if rank_match else None
+    return LogLine(number, stream, text, pid, name, time)

@@ -1,0 +1,171 @@
+"""What Python's own process pools, launchers and Ray say about children that died."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+PYTHON: Final = Family(
+    source="the Python parent",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "died with <Signals.",
+            r"died with <Signals\.(?P<signal>SIG\w+): \d+>",
+            "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
+            "<Signals.SIGSEGV: 11>.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "returned non-zero exit status ",
+            r"returned non-zero exit status (?P<exit>-\d+|1[23]\d)\b",
+            "subprocess.CalledProcessError: Command 'a.sh' returned non-zero exit status 139.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "is killed by signal: Bus error",
+            r"DataLoader worker \(pid (?P<pid>\d+)\) (?P<detail>is killed by signal: Bus error"
+            r".{0,120})",
+            "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Bus error. It is "
+            "possible that dataloader's workers are out of shared memory. Please try to raise "
+            "your shared memory limit.",
+            signal="SIGBUS",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "is killed by signal: ",
+            r"(?P<name>DataLoader worker) \(pid (?P<pid>\d+)\) is killed by signal: "
+            r"(?P<signal>[A-Z][\w ]+)",
+            "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Segmentation fault.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exited unexpectedly",
+            r"(?P<name>DataLoader worker) \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
+            "RuntimeError: DataLoader worker (pid(s) 4242) exited unexpectedly",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "terminated with signal SIG",
+            r"process (?P<name>\d+) terminated with signal (?P<signal>SIG\w+)",
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "
+            "SIGSEGV",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "terminated abruptly",
+            r"(?P<detail>A process in the process pool was terminated abruptly)",
+            "concurrent.futures.process.BrokenProcessPool: A process in the process pool was "
+            "terminated abruptly while the future was running or pending.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "xitcode",
+            r"exitcode  : (?P<exit>-?\d+) \(pid: (?P<pid>\d+)\)",
+            "  exitcode  : -11 (pid: 4242)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "xitcode",
+            r"failed \(exitcode: (?P<exit>-?\d+)\) local_rank: \d+ \(pid: (?P<pid>\d+)\)",
+            "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) "
+            "local_rank: 0 (pid: 4242) of binary: /usr/bin/python3",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            ") received by PID ",
+            r"Signal (?P<signal>\d+) \(SIG\w+\) received by PID (?P<pid>\d+)",
+            "  traceback : Signal 11 (SIGSEGV) received by PID 4242",
+            of_another=True,
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                r"(?:\b(?P<name>[A-Z]\w{2,40}(?:-\d+)?)\W{1,4})?(?:pid[ =:]{1,2}(?P<pid>\d+)\W+)?"
+                r"(?:\w+ ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
+                example,
+                of_another=True,
+            )
+            for needle, example in (
+                ("xitcode=-", "Process SpawnProcess-1 pid=4242 ended with exitcode=-11"),
+                ("xitcode -", "a worker process pid 4242 died with exitcode -11"),
+                ("xitcode: -", "Worker-2 pid 4242: exitcode: -6"),
+                ("xit code -", "Process Worker-2 ended with exit code -11"),
+                ("xit code: -", "Rank 1 scheduler died, exit code: -9"),
+                ("xit code=-", "child pid=4242 exit code=-11"),
+            )
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "stopped exitcode=-",
+            r"<(?P<name>\w+Process)(?:\([^)]*\)| name='[^']*' pid=(?P<pid>\d+)).{0,60}stopped "
+            r"exitcode=(?P<signal>-\w+)",
+            "<SpawnProcess name='SpawnProcess-1' pid=4242 parent=41 stopped exitcode=-SIGSEGV>",
+            of_another=True,
+        ),
+    ),
+)
+RAY: Final = Family(
+    source="ray",
+    phrases=(
+        Phrase(
+            ClueKind.MEMORY,
+            "due to the node running low on memory",
+            r"(?P<detail>.{0,160}due to the node running low on memory.{0,60})",
+            "Task was killed due to the node running low on memory.",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Worker exit type: ",
+            r"(?:Worker PID: (?P<pid>\d+) )?Worker exit type: (?P<detail>SYSTEM_ERROR Worker exit "
+            r"detail: [^.]{1,120})",
+            "A worker died or was killed while executing a task by an unexpected system error. "
+            "Worker PID: 4242 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
+            "unexpectedly exits with a connection error code 2. End of file.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "The actor died unexpectedly",
+            r"(?P<detail>The actor died unexpectedly before finishing this task)",
+            "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "A worker died or was killed",
+            r"(?P<detail>A worker died or was killed)",
+            "WARNING worker.py:1619 -- A worker died or was killed while executing task 5d17.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "unexpectedly while executing this task",
+            r"(?P<detail>[Tt]he worker (?:crashed|died) unexpectedly while executing this task)",
+            "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this "
+            "task.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "actor is dead because ",
+            r"The actor is dead because (?P<detail>its .{1,60} (?:has )?died)",
+            "The actor is dead because its worker process has died.",
+            of_another=True,
+        ),
+    ),
+)

@@ -1,0 +1,156 @@
+"""A phrase: one line that a runtime writes when a process dies, and what it says.
+
+Each family of texts is a table of phrases; adding one is adding an entry, with an example.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.signals import signal_name, signal_number
+
+_MAX_TEXT: Final = 400
+_MAX_DETAIL: Final = 300
+_SIGNALS_IN_WORDS: Final = (
+    ("segmentation", "SIGSEGV"),
+    ("access violation", "SIGSEGV"),
+    ("bus error", "SIGBUS"),
+    ("illegal instruction", "SIGILL"),
+    ("floating", "SIGFPE"),
+    ("divide", "SIGFPE"),
+    ("arithmetic", "SIGFPE"),
+    ("abort", "SIGABRT"),
+    ("killed", "SIGKILL"),
+    ("terminated", "SIGTERM"),
+    ("trap", "SIGTRAP"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """One line and its meaning.
+
+    The pattern's groups fill the clue: pid, name, signal, exit, module, offset, function, detail.
+    """
+
+    kind: ClueKind
+    needle: str
+    """Stands in every line that the pattern matches; the log is searched for it as bytes."""
+    pattern: str
+    example: str
+    signal: str | None = None
+    detail: str | None = None
+    of_another: bool = False
+    """Does the writer of the line speak of another process?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The phrases of one writer, in the order in which they are tried."""
+
+    source: str
+    phrases: tuple[Phrase, ...]
+
+
+class PhraseBook:
+    """Families made ready to be searched for in lines."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        """Compile every pattern; the first that matches a line wins."""
+        self._entries = tuple(
+            (phrase.needle, re.compile(phrase.pattern), phrase, family.source)
+            for family in families
+            for phrase in family.phrases
+        )
+
+    @property
+    def needles(self) -> tuple[bytes, ...]:
+        """What the log has to be searched for."""
+        return tuple(dict.fromkeys(needle.encode() for needle, _, _, _ in self._entries))
+
+    def read(self, line: LogLine) -> Clue | None:
+        """What the line says, where it is one of the phrases."""
+        text = line.text
+        for needle, pattern, phrase, source in self._entries:
+            if needle in text:
+                match = pattern.search(text)
+                if match is not None:
+                    return _clue(line, phrase, source, match.groupdict())
+        return None
+
+
+def clue_at(line: LogLine, kind: ClueKind, source: str) -> Clue:
+    """A clue that knows its place and nothing else."""
+    return Clue(
+        kind=kind,
+        source=source,
+        line=line.number,
+        text=line.text.strip()[:_MAX_TEXT],
+        writer_pid=line.pid,
+        writer=line.name,
+        time=line.time,
+    )
+
+
+def signal_in(text: str) -> str | None:
+    """`SIGSEGV` for `11`, `-11`, `SEGV`, `SIGSEGV`, `Segmentation fault`."""
+    word = text.strip().removeprefix("-")
+    if word.isascii() and word.isdecimal():
+        number = int(word[:3])
+        return signal_name(number) if 0 < number < 65 else None
+    upper = word.upper()
+    for name in (upper, f"SIG{upper}"):
+        if signal_number(name) is not None:
+            return name
+    low = word.lower()
+    for words, name in _SIGNALS_IN_WORDS:
+        if words in low:
+            return name
+    return None
+
+
+def ended_by(status: int) -> tuple[str | None, int | None]:
+    """Signal and exit status of what a parent or a shell reports: -11, 139 and 256 - 11 alike."""
+    if status < 0:
+        return signal_in(str(-status)), status
+    if 128 < status < 128 + 32:
+        return signal_in(str(status - 128)), status
+    return None, status
+
+
+def _clue(line: LogLine, phrase: Phrase, source: str, groups: dict[str, str | None]) -> Clue | None:
+    clue = clue_at(line, phrase.kind, source)
+    signal, status = phrase.signal, None
+    if (text := groups.get("exit")) is not None:
+        of_status, status = ended_by(int(text))
+        signal = of_status or signal
+        if status == 0:
+            return None
+    if (text := groups.get("signal")) is not None:
+        signal = signal_in(text) or signal
+    module, function, offset = (groups.get(name) for name in ("module", "function", "offset"))
+    native: tuple[NativeCall, ...] = ()
+    if module is not None or function is not None:
+        native = (NativeCall(function=function, module=base_name(module), offset=offset),)
+    pid = groups.get("pid")
+    detail = groups.get("detail") or phrase.detail
+    return replace(
+        clue,
+        pid=int(pid) if pid else None,
+        name=groups.get("name"),
+        of_another=phrase.of_another,
+        signal=signal,
+        exit=status,
+        detail=detail.strip()[:_MAX_DETAIL] if detail else None,
+        native=native,
+    )
+
+
+def base_name(path: str | None) -> str | None:
+    """A file's name without its folder; None stays None."""
+    return path.replace("\\", "/").rsplit("/", 1)[-1] if path else None

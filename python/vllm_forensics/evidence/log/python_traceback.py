@@ -1,0 +1,124 @@
+"""Python's tracebacks: plain, chained, in groups, with or without their indentation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
+
+NEEDLES: Final = (b"Traceback (most recent call",)
+_HEADER: Final = re.compile(r"Traceback \(most recent call last\)")
+_FRAME: Final = re.compile(
+    r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
+)
+_LAST: Final = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{1,80})(?:: (?P<message>.*)|:? *$)"
+)
+_IS_EXCEPTION: Final = re.compile(r".*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Group)$")
+_DECORATION: Final = " +|-"
+_MAX_FRAMES: Final = 64
+_MAX_LINES: Final = 400
+_MAX_MESSAGE: Final = 300
+ECHO_TYPES: Final = frozenset(
+    {
+        "AsyncEngineDeadError", "BrokenPipeError", "BrokenProcessPool", "CancelledError",
+        "ChildFailedError", "ConnectionAbortedError", "ConnectionRefusedError",
+        "ConnectionResetError", "EOFError", "EngineDeadError", "ExceptionGroup",
+        "BaseExceptionGroup", "IncompleteReadError", "KeyboardInterrupt", "MQEngineDeadError",
+        "ClientDisconnect", "RemoteProtocolError", "ServerDisconnectedError", "SystemExit",
+        "TerminatedWorkerError", "ActorDiedError", "RayActorError", "ClientConnectorError",
+        "ClientOSError", "ReadError", "APIConnectionError",
+    }
+)  # fmt: skip
+"""Exceptions that tell of another process's end, or of somebody's wish to end this one."""
+_ECHO_MESSAGES: Final = re.compile(
+    r"See (?:root cause|stack trace) (?:above|for)|^cancelled$|Engine loop is not running|"
+    r"Background loop (?:has errored|is stopped)|Executor failed\.|"
+    r"[Ee]ngine process failed to start|"
+    r"Engine (?:core|process) is dead|died unexpectedly|EngineCore encountered an issue|"
+    r"WorkerProc initialization failed|Connection (?:reset|closed) by peer|closed by remote peer|"
+    r"Failed to send (?:data|message) to (?:the )?engine"
+)
+
+
+class TracebackBlock:
+    """One traceback, while it is read."""
+
+    def __init__(self, line: LogLine) -> None:
+        """Begin with its first line."""
+        self._first = line
+        self._frames: list[PythonCall] = []
+        self._lines = 0
+        self._after_frame = False
+        self.last: LogLine | None = None
+        """The line that names the exception."""
+
+    def feed(self, line: LogLine) -> bool:
+        """Take the line in, where it is a part of the traceback."""
+        if self.last is not None:
+            return False
+        self._lines += 1
+        text = line.text
+        frame = _FRAME.match(text)
+        if frame is not None:
+            self._frames.append(
+                PythonCall(
+                    function=(frame["function"] or "<module>").strip(),
+                    file=frame["file"],
+                    line=int(frame["line"]),
+                )
+            )
+            del self._frames[:-_MAX_FRAMES]
+            self._after_frame = True
+            return True
+        if not text.strip() or text.startswith("  "):
+            return True
+        bare = text.lstrip(_DECORATION)
+        match = _LAST.match(bare)
+        if match is None or not self._frames or not _names_exception(match):
+            # A source line that lost its indentation, or text of another writer.
+            taken, self._after_frame = self._after_frame, False
+            return taken
+        self.last = replace(line, text=bare)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Is the exception named, or was it too long in coming?"""
+        return self.last is not None or self._lines > _MAX_LINES
+
+    def close(self) -> Clue | None:
+        """The exception; None where none was named."""
+        if self.last is None:
+            return None
+        match = _LAST.match(self.last.text)
+        kind = match["type"] if match else ""
+        message = (match["message"] or "") if match else ""
+        name = kind.rpartition(".")[2]
+        is_echo = name in ECHO_TYPES or _ECHO_MESSAGES.search(message) is not None
+        return replace(
+            clue_at(self.last, ClueKind.ECHO if is_echo else ClueKind.EXCEPTION, "python"),
+            line=self.last.number,
+            detail=f"{name}: {message}"[:_MAX_MESSAGE] if message else name,
+            python=tuple(reversed(self._frames)),
+            time=self.last.time or self._first.time,
+        )
+
+
+def open_traceback(line: LogLine) -> TracebackBlock | None:
+    """A traceback that begins in this line."""
+    if "Traceback (most" not in line.text or _HEADER.search(line.text) is None:
+        return None
+    return TracebackBlock(line)
+
+
+def _names_exception(match: re.Match[str]) -> bool:
+    name = match["type"].rpartition(".")[2]
+    if _IS_EXCEPTION.match(name) is not None:
+        return True
+    # A class of any name: dotted, or alone with its message; not `else: x` of a source line.
+    return name[:1].isupper() and ("." in match["type"] or match["message"] is not None)

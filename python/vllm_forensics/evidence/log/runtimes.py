@@ -1,0 +1,249 @@
+"""What the C and C++ runtimes, signal handlers and other languages write when they give up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+GLIBC: Final = Family(
+    source="glibc",
+    phrases=(
+        Phrase(
+            ClueKind.HEAP,
+            "free(): ",
+            r"(?:^|\W)(?P<detail>(?:munmap_chunk|free)\(\): (?:invalid (?:pointer|size|next size|"
+            r"next->prev_inuse)|double free|unaligned|corrupted|too many)[\w ()>-]{0,60})",
+            "free(): invalid pointer",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "double free or corruption",
+            r"(?P<detail>double free or corruption(?: \([\w!]+\))?)",
+            "double free or corruption (!prev)",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "alloc(): ",
+            r"(?:^|\W)(?P<detail>(?:malloc|realloc|calloc|memalign|_int_malloc|tcache_\w+)\(\): "
+            r"[\w ():>-]{5,80})",
+            "malloc(): unsorted double linked list corrupted",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "malloc_consolidate(): ",
+            r"(?P<detail>malloc_consolidate\(\): [\w ]{5,60})",
+            "malloc_consolidate(): unaligned fastbin chunk detected",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "munmap_chunk(): ",
+            r"(?P<detail>munmap_chunk\(\): invalid pointer)",
+            "munmap_chunk(): invalid pointer",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "corrupted ",
+            r"^(?:\*\*\* Error in .{1,200}: )?(?P<detail>corrupted (?:double-linked list(?: \(not "
+            r"small\))?|size vs\. prev_size|unsorted chunks)[\w ()]{0,20})",
+            "corrupted size vs. prev_size",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "sysmalloc: Assertion",
+            r"(?P<detail>sysmalloc: Assertion .{1,200} failed)",
+            "malloc.c:2617: sysmalloc: Assertion `(old_top == initial_top (av) && old_size == 0)' "
+            "failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "stack smashing detected",
+            r"(?P<detail>\*\*\* stack smashing detected \*\*\*)",
+            "*** stack smashing detected ***: terminated",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "buffer overflow detected",
+            r"(?P<detail>\*\*\* buffer overflow detected \*\*\*)",
+            "*** buffer overflow detected ***: terminated",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            ": Assertion ",
+            r"(?P<detail>[^\s:]{1,200}:\d+: (?!.*\], thread: \[).{1,200}?: Assertion [`'].{1,200}' "
+            r"failed)",
+            "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Assertion `",
+            r"(?P<detail>\S{1,200}:\d+: (?!.*\], thread: \[).{0,200}Assertion `.{1,200}' failed)",
+            "cache.cpp:88: Assertion `id < size' failed.",
+            signal="SIGABRT",
+        ),
+    ),
+)
+CXX: Final = Family(
+    source="the C++ runtime",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "terminate called",
+            r"terminate called (?:after throwing an instance of "
+            r"['\u2018](?P<detail>[^'\u2019]{1,200})|"
+            r"without an active exception|recursively)",
+            "terminate called after throwing an instance of 'std::runtime_error'",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "libc++abi: ",
+            r"libc\+\+abi: terminating (?P<detail>.{1,200})",
+            "libc++abi: terminating due to uncaught exception of type std::runtime_error: boom",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "pure virtual method called",
+            r"(?P<detail>pure virtual method called)",
+            "pure virtual method called",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Unhandled exception: ",
+            r"Unhandled exception: (?P<detail>\S.{1,200})",
+            "[2026-01-15 08:12:45,123 E 4242 4300] logging.cc:101: Unhandled exception: "
+            "St13runtime_error. what(): boom",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Check failed: ",
+            r"(?P<detail>Check failed: .{1,200})",
+            "F0115 08:12:45.123456 4242 allocator.cc:77] Check failed: block != nullptr",
+            signal="SIGABRT",
+        ),
+    ),
+)
+HANDLERS: Final = Family(
+    source="a signal handler",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            " received at time=",
+            r"\*\*\* (?P<signal>SIG\w+) received at time=\d+(?: on cpu \d+)? \*\*\*",
+            "*** SIGSEGV received at time=1768464765 on cpu 12 ***",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "received by PID ",
+            r"\*\*\* (?P<signal>SIG\w+) \(.{0,60}\) received by PID (?P<pid>\d+) ",
+            "*** SIGSEGV (@0x48) received by PID 4242 (TID 0x7f1be0000700) from PID 72; "
+            "stack trace: ***",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "failure_signal_handler",
+            r"failure_signal_handler\.cc ?: ?\d+\] RAW: (?P<detail>Signal (?P<signal>\d+) raised "
+            r"at PC=\S+)",
+            "[failure_signal_handler.cc : 332] RAW: Signal 11 raised at PC=0x7f1be0001234 while "
+            "already in AbslFailureSignalHandler()",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Caught signal ",
+            r"(?:\[[\w.-]+:(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<signal>\d+)"
+            r"(?: \((?P<detail>[^()]{1,160})\))?",
+            "[node1:4242:0:4300] Caught signal 11 (Segmentation fault: address not mapped to "
+            "object at address 0x48)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Signal: ",
+            r"^(?:\[[\w.-]+:(?P<pid>\d+)\] )?Signal: (?:[A-Z][\w -]{3,40} )\((?P<signal>\d+)\)",
+            "[node1:04242] Signal: Segmentation fault (11)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "!!!!!!! ",
+            r"!!!!!!! (?P<detail>(?P<signal>Segfault|\w[\w ]{3,40}) encountered) !!!!!!!",
+            "!!!!!!! Segfault encountered !!!!!!!",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "received signal SIG",
+            r"(?:Program|Thread \S+(?: \"(?P<name>[^\"]*)\")?(?: \(LWP \d+\))?) received signal "
+            r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|KILL|SYS))",
+            'Thread 7 "worker" received signal SIGSEGV, Segmentation fault.',
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "terminated with signal SIG",
+            r"[Pp]rogram terminated with signal (?P<signal>SIG\w+)",
+            "Program terminated with signal SIGSEGV, Segmentation fault.",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            ") at pc=0x",
+            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)) \(0x[0-9a-f]+\) at pc=0x[0-9a-f]+, "
+            r"pid=(?P<pid>\d+)",
+            "#  SIGSEGV (0xb) at pc=0x00007f1be0001234, pid=4242, tid=4300",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Process received signal",
+            r"^(?:\[[\w.-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",
+            "[node1:04242] *** Process received signal ***",
+        ),
+    ),
+)
+PANICS: Final = Family(
+    source="a language runtime",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            " panicked at ",
+            r"(?P<detail>thread '[^']{0,100}' (?:\(\d+\) )?panicked at .{1,240})",
+            "thread 'tokio-runtime-worker' panicked at src/router.rs:42:9:",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "panic: ",
+            r"^(?P<detail>panic: .{1,240})",
+            "panic: runtime error: index out of range [3] with length 3",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "[signal SIG",
+            r"\[signal (?P<signal>SIG\w+): (?P<detail>[^\]]{1,160})\]",
+            "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x48f1c2]",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "fatal error: ",
+            r"^(?P<detail>fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|"
+            r"runtime: |unexpected signal|out of memory|found bad pointer).{0,160})",
+            "fatal error: all goroutines are asleep - deadlock!",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "memory allocation of ",
+            r"(?P<detail>memory allocation of \d+ bytes failed)",
+            "memory allocation of 4096 bytes failed",
+            signal="SIGABRT",
+        ),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Sanitizer reports in a log, read by their own reader, which is started when one may be near."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.sanitizer import PrintedReport, Role
+
+_NEEDLE: Final = b"Sanitizer: "
+_MAX_KEPT: Final = 1 << 23
+"""Of a log so much is kept for the reader: the first reports tell what died first."""
+_FATAL: Final = {"AddressSanitizer", "HWAddressSanitizer", "MemorySanitizer"}
+_SIGNALS: Final = {
+    "segv": "SIGSEGV",
+    "stack-overflow": "SIGSEGV",
+    "bus": "SIGBUS",
+    "fpe": "SIGFPE",
+    "ill": "SIGILL",
+    "abrt": "SIGABRT",
+}
+
+
+class SanitizedPart:
+    """The part of a log that begins with the first mention of a sanitizer, up to a bound."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._kept: list[bytes] = []
+        self._size = 0
+        self._before = 0
+
+    def feed(self, data: bytes, lines_before: int) -> None:
+        """Whole lines of the log, and how many lines stood before them."""
+        if self._size >= _MAX_KEPT:
+            return
+        if not self._kept:
+            at = data.find(_NEEDLE)
+            if at < 0:
+                return
+            start = data.rfind(b"\n", 0, at) + 1
+            self._before = lines_before + data.count(b"\n", 0, start)
+            data = data[start:]
+        self._kept.append(data)
+        self._size += len(data)
+
+    def close(self) -> list[Clue]:
+        """One clue for each report of a fault that ends a process."""
+        if not self._kept:
+            return []
+        reports = parse_sanitizer_log(self._kept).reports
+        return [self._clue(report) for report in reports if report.sanitizer in _FATAL]
+
+    def _clue(self, report: PrintedReport) -> Clue:
+        signal = _SIGNALS.get(report.kind)
+        used = next((event for event in report.chain if event.role is Role.USE), None)
+        return Clue(
+            kind=ClueKind.HEAP if signal is None else ClueKind.SIGNAL,
+            source=report.sanitizer,
+            line=self._before + report.lines[0],
+            text=report.summary or f"{report.sanitizer}: {report.kind}",
+            pid=report.pid,
+            signal=signal,
+            detail=report.kind,
+            native=tuple(
+                NativeCall(
+                    function=frame.function,
+                    module=frame.module.rsplit("/", 1)[-1] if frame.module else None,
+                    offset=frame.offset,
+                )
+                for frame in (used.frames if used else ())
+            ),
+        )

@@ -1,0 +1,225 @@
+"""Finds every clue to a death in a log of any size: a byte search first, then lines around hits.
+
+The log is read once, in pieces. What is kept is one unfinished line, the open stacks, the last
+lines' prefixes and a bounded number of clues: time is linear in its size, memory is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log import faulthandler, python_traceback
+from vllm_forensics.evidence.log.engine import GPU, VLLM
+from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.kernel import KERNEL, decoded
+from vllm_forensics.evidence.log.lines import LogLine, log_lines
+from vllm_forensics.evidence.log.native_stack import NativeBlock
+from vllm_forensics.evidence.log.parents import PYTHON, RAY
+from vllm_forensics.evidence.log.phrases import PhraseBook
+from vllm_forensics.evidence.log.python_traceback import TracebackBlock, open_traceback
+from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
+from vllm_forensics.evidence.log.sanitized import SanitizedPart
+from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
+from vllm_forensics.evidence.sanitizer.needles import Search, words
+from vllm_forensics.evidence.sanitizer.scan import _as_utf8
+from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, SeenProcess
+
+FAMILIES: Final = (
+    KERNEL, GLIBC, HANDLERS, GPU, PANICS, CXX, LOADER, SHARED_MEMORY, VLLM, RAY, PYTHON, SYSTEMD,
+    CONTAINERS, SHELL,
+)  # fmt: skip
+BOOK: Final = PhraseBook(FAMILIES)
+_WORDS: Final = words(
+    dict.fromkeys((*BOOK.needles, *faulthandler.NEEDLES, *python_traceback.NEEDLES))
+)
+_MAX_UNFINISHED: Final = 1 << 20
+_MAX_CLUES: Final = 4_000
+_KEPT_AT_THE_END: Final = 200
+_MAX_PROCESSES: Final = 512
+_MAX_OPEN: Final = 64
+_TAIL: Final = 1 << 14
+"""Of the bytes before a hit, so many are looked through for who still lived."""
+_WITH_STACK: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU}
+_PREFIX: Final = re.compile(rb"\((\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(\d{1,9})[^()\n]{0,80}\)")
+_CLOCK: Final = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+_MENTION: Final = re.compile(
+    r"(?i)segmentation fault|segfault|core dumped|\bkilled\b|crash|SIGSEGV|SIGKILL|OOM"
+)
+_SEEN_MAX: Final = 5
+
+Block = FaultBlock | TracebackBlock | NativeBlock
+
+
+def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
+    """Every clue in a log that is handed over in pieces of any size; raises on none."""
+    scanner = _Scanner()
+    for piece in _as_utf8(pieces):
+        scanner.feed(piece)
+    return scanner.close()
+
+
+class _Scanner:
+    def __init__(self) -> None:
+        self._rest = b""
+        self._line = 0
+        self._size = 0
+        self._clues: list[Clue] = []
+        self._late: list[Clue] = []
+        self._left_out = 0
+        self._blocks: dict[str, Block] = {}
+        self._processes: OrderedDict[int, SeenProcess] = OrderedDict()
+        self._sanitized = SanitizedPart()
+        self._seen: list[str] = []
+
+    def feed(self, piece: bytes) -> None:
+        """Read one more piece of the log."""
+        self._size += len(piece)
+        data = self._rest + piece if self._rest else piece
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) >= _MAX_UNFINISHED:  # a line without end: cut it
+            end = len(data)
+        self._rest = data[end:] if end else data
+        if end:
+            self._read(data, end)
+
+    def close(self) -> IncidentReading:
+        """The end of the log: close what is open."""
+        if self._rest:
+            self._read(self._rest, len(self._rest))
+        for stream in list(self._blocks):
+            self._close(stream)
+        clues = [*self._clues, *self._late, *self._sanitized.close()]
+        clues.sort(key=lambda clue: clue.line)
+        return IncidentReading(
+            clues=tuple(clues),
+            processes=tuple(self._processes.values()),
+            size_bytes=self._size,
+            lines=self._line,
+            left_out=self._left_out,
+            seen_instead=tuple(self._seen),
+        )
+
+    def _read(self, data: bytes, end: int) -> None:
+        self._sanitized.feed(data[:end] if end < len(data) else data, self._line)
+        position, hit, line_of_hit = 0, -1, 0
+        search = Search(data, _WORDS)
+        while position < end:
+            if hit < position:
+                skipped = search.skip(position)
+                hit = skipped.position
+                line_of_hit = self._line + 1 + skipped.lines
+            if not self._blocks:
+                start = max(position, data.rfind(b"\n", position, hit) + 1) if hit < end else end
+                if hit >= end:
+                    self._line = line_of_hit - 1 - data.count(b"\n", end, hit)
+                    if data[end - 1 : end] != b"\n":
+                        self._line += 1
+                    self._note_lives(data, max(position, end - _TAIL), end)
+                    return
+                if start > position:
+                    self._line = line_of_hit - 1
+                    self._note_lives(data, max(position, start - _TAIL), start)
+                    position = start
+            stop = data.find(b"\n", position, end)
+            if stop < 0:
+                stop = end
+            self._line += 1
+            self._take(data[position:stop], has_needle=hit < stop)
+            position = stop + 1
+
+    def _note_lives(self, data: bytes, start: int, stop: int) -> None:
+        """Who wrote something in a stretch that holds nothing else of interest."""
+        for match in _PREFIX.finditer(data, start, stop):
+            clock = _CLOCK.search(data, match.end(), min(stop, match.end() + 40))
+            self._live(
+                int(match[2]),
+                (match[1] or b"").decode("utf-8", "replace").strip(),
+                clock[0].decode() if clock else None,
+            )
+
+    def _live(self, pid: int, name: str, time: str | None) -> None:
+        known = self._processes.get(pid)
+        if known is None and len(self._processes) >= _MAX_PROCESSES:
+            return
+        self._processes[pid] = SeenProcess(
+            pid=pid,
+            name=name or (known.name if known else ""),
+            last_line=self._line,
+            last_time=time or (known.last_time if known else None),
+        )
+
+    def _take(self, raw: bytes, *, has_needle: bool) -> None:
+        for line in log_lines(raw, self._line):
+            if line.pid is not None:
+                self._live(line.pid, line.name or "", line.time)
+            block = self._blocks.get(line.stream)
+            if has_needle and self._begin(line):
+                continue
+            if block is not None and (isinstance(block, TracebackBlock) or not has_needle):
+                taken = block.feed(line)
+                if block.done:
+                    self._close(line.stream)
+                if taken:
+                    continue
+            if has_needle:
+                self._phrase(line)
+
+    def _begin(self, line: LogLine) -> bool:
+        """Open the dump or traceback that begins in this line."""
+        opened: Block | None = open_fault(line) or open_traceback(line)
+        if opened is None:
+            return False
+        self._open(line.stream, opened)
+        return True
+
+    def _phrase(self, line: LogLine) -> None:
+        clue = BOOK.read(line)
+        block = self._blocks.get(line.stream)
+        if clue is None:
+            if block is not None:
+                block.feed(line)
+            elif len(self._seen) < _SEEN_MAX and (match := _MENTION.search(line.text)):
+                start = max(0, match.start() - 40)
+                self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
+            return
+        clue = decoded(clue) if clue.source == "kernel" else clue
+        if clue.kind in _WITH_STACK and clue.source not in {"kernel", "the shell"}:
+            if isinstance(block, FaultBlock) and clue.source == "a signal handler":
+                self._add(clue)
+                return
+            self._open(line.stream, NativeBlock(clue))
+        else:
+            self._add(clue)
+
+    def _open(self, stream: str, block: Block) -> None:
+        self._close(stream)
+        if len(self._blocks) >= _MAX_OPEN:
+            self._close(next(iter(self._blocks)))
+        self._blocks[stream] = block
+
+    def _close(self, stream: str) -> None:
+        block = self._blocks.pop(stream, None)
+        if block is None:
+            return
+        clue = block.close()
+        if clue is None:
+            return
+        if isinstance(block, TracebackBlock) and block.last is not None:
+            told = BOOK.read(block.last)
+            if told is not None and (clue.kind is not ClueKind.ECHO or told.kind is ClueKind.CHILD):
+                clue = replace(told, python=clue.python, detail=told.detail or clue.detail)
+        self._add(clue)
+
+    def _add(self, clue: Clue) -> None:
+        """Keep the first clues and the last ones: a log may say the same for days."""
+        if len(self._clues) < _MAX_CLUES:
+            self._clues.append(clue)
+            return
+        self._late.append(clue)
+        if len(self._late) > 2 * _KEPT_AT_THE_END:
+            self._left_out += len(self._late) - _KEPT_AT_THE_END
+            del self._late[:-_KEPT_AT_THE_END]

@@ -1,0 +1,283 @@
+"""What shells, systemd, containers and supervisors say about programs that they started."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_DEATHS: Final = (
+    r"(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted|"
+    r"Trace/breakpoint trap|Bad system call)"
+)
+LOADER: Final = Family(
+    source="the loader",
+    phrases=(
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "cannot open shared object file",
+            r"(?P<detail>(?:error while loading shared libraries: )?(?P<module>[\w.+/-]{1,120}): "
+            r"cannot open shared object file.{0,60})",
+            "error while loading shared libraries: libexample.so.1: cannot open shared object "
+            "file: No such file or directory",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "undefined symbol: ",
+            r"(?P<detail>(?P<module>[\w.+/-]{1,240}): undefined symbol: [\w@.]{1,300})",
+            "ImportError: /opt/app/_C.abi3.so: undefined symbol: _ZN2at4_ops5exampleE",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "' not found (required by",
+            r"(?P<detail>version [`'](?:GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]+' not found \(required by "
+            r"(?P<module>[^)]{1,200})\))",
+            "/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /opt/app/_C.so)",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "cannot allocate memory in static TLS block",
+            r"(?P<detail>(?P<module>[\w.+/-]{1,240}): cannot allocate memory in static TLS block)",
+            "ImportError: /opt/lib/libgomp.so.1: cannot allocate memory in static TLS block",
+        ),
+    ),
+)
+SHARED_MEMORY: Final = Family(
+    source="the runtime",
+    phrases=(
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "bus error encountered in worker",
+            r"(?P<detail>Unexpected bus error encountered in worker.{0,100})",
+            "ERROR: Unexpected bus error encountered in worker. This might be caused by "
+            "insufficient shared memory (shm).",
+            signal="SIGBUS",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "No space left on device",
+            r"(?P<detail>.{0,160}(?:/dev/shm|shared memory|shm_open|shared segment).{0,100}"
+            r"No space left on device.{0,40})",
+            "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 33030532 bytes, error: No "
+            "space left on device (28)",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "No space left on device",
+            r"(?P<detail>\[Errno 28\] No space left on device.{0,100})",
+            "OSError: [Errno 28] No space left on device: '/opt/cache'",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "rrno 24] Too many open files",
+            r"(?P<detail>\[Errno 24\] Too many open files.{0,100})",
+            "OSError: [Errno 24] Too many open files",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "can't start new thread",
+            r"(?P<detail>can't start new thread)",
+            "RuntimeError: can't start new thread",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "pthread_create failed",
+            r"(?P<detail>.{0,60}pthread_create failed.{0,120})",
+            "OpenBLAS blas_thread_init: pthread_create failed for thread 12 of 64: Resource "
+            "temporarily unavailable",
+        ),
+    ),
+)
+SHELL: Final = Family(
+    source="the shell",
+    phrases=(
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                word,
+                r"^(?:\S{1,200}: line \d+: +|\S{1,120}: |\[\d+\][+-]? +)?(?:(?P<pid>\d+) )?"
+                rf"(?P<signal>{word}) *(?:\(core dumped\).*|$|  +\S.*)",
+                example,
+            )
+            for word, example in (
+                (
+                    "Segmentation fault",
+                    "run.sh: line 4: 4242 Segmentation fault      (core dumped) python serve.py",
+                ),
+                ("Bus error", "Bus error (core dumped)"),
+                ("Illegal instruction", "Illegal instruction (core dumped)"),
+                ("Floating point exception", "Floating point exception (core dumped)"),
+                ("Aborted", "run.sh: line 4: 4242 Aborted                 (core dumped) ./serve"),
+                ("Trace/breakpoint trap", "Trace/breakpoint trap (core dumped)"),
+            )
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "(core dumped)",
+            rf"(?:^|\W)(?P<signal>{_DEATHS}) +\(core dumped\)",
+            "timeout: Segmentation fault (core dumped)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "egmentation fault",
+            r"^\[\d+\] +(?P<pid>\d+) (?P<signal>segmentation fault)",
+            "[1]    4242 segmentation fault (core dumped)  python serve.py",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Killed",
+            r"^(?:\S{1,200}: line \d+: +|\[\d+\][+-]? +)?(?:(?P<pid>\d+) )?(?P<signal>Killed)"
+            r"(?: *$|   +\S.*)",
+            "run.sh: line 4: 4242 Killed                  python serve.py",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "killed",
+            r"^\[\d+\] +(?P<pid>\d+) (?P<signal>killed) ",
+            "[1]    4242 killed     python serve.py",
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Command terminated by signal",
+            r"Command terminated by signal (?P<signal>\d+)",
+            "Command terminated by signal 11",
+            of_another=True,
+        ),
+    ),
+)
+SYSTEMD: Final = Family(
+    source="systemd",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "ain process exited, code=",
+            r"(?P<name>[\w@.\\-]+)\.service: Main process exited, code=(?:dumped|killed), "
+            r"status=(?P<signal>\d+)/\w+",
+            "serve.service: Main process exited, code=dumped, status=11/SEGV",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "ain process exited, code=exited",
+            r"(?P<name>[\w@.\\-]+)\.service: Main process exited, code=exited, "
+            r"status=(?P<exit>\d+)",
+            "serve.service: Main process exited, code=exited, status=139/n/a",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "A process of this unit has been killed by the OOM killer",
+            r"(?P<name>[\w@.\\-]+)\.service: (?P<detail>A process of this unit has been killed by "
+            r"the OOM killer)",
+            "serve.service: A process of this unit has been killed by the OOM killer.",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "with result 'oom-kill'",
+            r"(?P<name>[\w@.\\-]+)\.service: Failed with (?P<detail>result 'oom-kill')",
+            "serve.service: Failed with result 'oom-kill'.",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " dumped core.",
+            r"Process (?P<pid>\d+) \((?P<name>[^)]*)\) of user \d+ dumped core",
+            "Process 4242 (python3) of user 1000 dumped core.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " terminated abnormally with signal ",
+            r"Process (?P<pid>\d+) \((?P<name>[^)]*)\) of user \d+ terminated abnormally with "
+            r"signal (?P<signal>\d+)",
+            "Process 4242 (python3) of user 1000 terminated abnormally with signal 11/SEGV, "
+            "processing...",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Signal: ",
+            r"^\s*Signal: (?P<signal>\d+) \(\w+\)",
+            "        Signal: 11 (SEGV)",
+            of_another=True,
+        ),
+    ),
+)
+CONTAINERS: Final = Family(
+    source="the container runtime",
+    phrases=(
+        Phrase(
+            ClueKind.MEMORY,
+            "OOMKilled",
+            r"(?P<detail>(?:Reason: {1,20}|reason: ?\"?|\"Reason\": ?\"|\"reason\": ?\"|"
+            r"0/\d+ +|\(|^|: )OOMKilled\b(?!\"? ?[:=] ?false))",
+            "      Reason:       OOMKilled",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "OOMKilled",
+            r"(?P<detail>\"?OOMKilled\"? ?[:=] ?true)",
+            '            "OOMKilled": true,',
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Exit Code: ",
+            r"Exit Code: {1,12}(?P<exit>\d{1,3})\b",
+            "      Exit Code:    137",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "xitCode",
+            r"\"?[eE]xitCode\"?[:=] ?(?P<exit>\d{1,3})\b",
+            '            "ExitCode": 139,',
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exited with code ",
+            r"(?:^|\W)(?P<name>[\w.-]{1,80}) exited with code (?P<exit>\d{1,3})\b",
+            "api-1 exited with code 139",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Exited (",
+            r"Exited \((?P<exit>\d{1,3})\) ",
+            'a1b2c3d4e5f6   serve:1   "python serve.py"   2 hours ago   Exited (139) 5 minutes ago',
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exit code 1",
+            r"(?:command terminated|[Pp]rocess completed|exited|failed|returned|finished) with "
+            r"(?:non-zero )?exit code (?P<exit>1[23]\d)\b",
+            "command terminated with exit code 137",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "terminated by SIG",
+            r"exited: (?P<name>\S+) \(terminated by (?P<signal>SIG\w+)(?: \(core dumped\))?; not "
+            r"expected\)",
+            "2026-01-15 08:12:45,123 WARN exited: serve (terminated by SIGSEGV (core dumped); not "
+            "expected)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exited: ",
+            r"exited: (?P<name>\S+) \(exit status (?P<exit>\d{1,3}); not expected\)",
+            "2026-01-15 08:12:45,123 INFO exited: serve (exit status 139; not expected)",
+            of_another=True,
+        ),
+    ),
+)

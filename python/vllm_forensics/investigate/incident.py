@@ -1,0 +1,84 @@
+"""Reads logs and says of each which process died first, of what, and what is only echo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.errors import EvidenceError, UsageError
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import Incident, IncidentAnswer, IncidentReading
+from vllm_forensics.model.report import Failure
+
+
+def investigate_incidents(paths: Sequence[str]) -> IncidentAnswer:
+    """The incident of every log. An input that cannot be read is a failure and stops no other.
+
+    Raises:
+        UsageError: no log was named.
+
+    """
+    if not paths:
+        raise UsageError("no log was named", remedy="forensics log LOG…, or - for standard input")
+    incidents: list[Incident] = []
+    failures: list[Failure] = []
+    complete = True
+    size, lines = 0, 0
+    for path in find_logs(paths):
+        for name, reading, failure in _read(path):
+            if failure is not None:
+                failures.append(failure)
+                complete = False
+            if reading is None:
+                continue
+            size += reading.size_bytes
+            lines += reading.lines
+            incident = explain_incident(reading, name)
+            if incident is not None:
+                incidents.append(incident)
+            elif failure is None:
+                failures.append(_nothing(name, reading))
+    return IncidentAnswer(
+        incidents=tuple(incidents),
+        failures=tuple(failures),
+        complete=complete,
+        size_bytes=size,
+        lines=lines,
+    )
+
+
+def _read(path: str) -> Iterator[tuple[str, IncidentReading | None, Failure | None]]:
+    try:
+        for log in open_logs(path):
+            errors: list[EvidenceError] = []
+            reading = parse_incident_log(_until_damage(log.pieces, errors))
+            failure = None
+            if errors:
+                failure = Failure(path=log.name, error=errors[0].message, remedy=errors[0].remedy)
+            yield log.name, reading, failure
+    except EvidenceError as error:
+        yield path, None, Failure(path=path, error=error.message, remedy=error.remedy)
+
+
+def _until_damage(pieces: Iterator[bytes], errors: list[EvidenceError]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except EvidenceError as error:
+        errors.append(error)
+
+
+def _nothing(path: str, reading: IncidentReading) -> Failure:
+    name = "standard input" if path == STANDARD_INPUT else path
+    if reading.size_bytes == 0:
+        error = "is empty: nobody died in it"
+    else:
+        error = f"tells of no death in {reading.lines:,} lines"
+        if reading.seen_instead:
+            error += "; mentioned only: " + " · ".join(reading.seen_instead)
+    return Failure(
+        path=path,
+        error=error,
+        remedy=f"{name} may not be the dead process's own output: "
+        "was standard error kept? dmesg -T; kubectl logs --previous",
+    )

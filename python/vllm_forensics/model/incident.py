@@ -1,0 +1,221 @@
+"""What a log tells of a death: the clues in it, and the incident that they add up to.
+
+`forensics.incident/1` in JSON. A `Clue` is what one place of the text says, without judgement; an
+`Incident` is what was concluded from all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.report import Failure
+
+
+class ClueKind(StrEnum):
+    """What a place in the text is about."""
+
+    SIGNAL = "signal"
+    """A process, or the kernel, says that a signal ended it."""
+    HEAP = "heap"
+    """The allocator, or a sanitizer, found the heap damaged."""
+    ABORT = "abort"
+    """A runtime gave up and says why: terminate, an assertion, a panic, a failed check."""
+    MEMORY = "memory"
+    """The kernel or a container runtime says that memory ran out."""
+    ENVIRONMENT = "environment"
+    """What the machine lacks: a library, a symbol, shared memory, a CPU feature, a limit."""
+    EXCEPTION = "exception"
+    """A Python exception that is told with its traceback or by its type."""
+    GPU = "gpu"
+    """A GPU runtime reports an error that happened earlier."""
+    HANG = "hang"
+    """Something waited too long."""
+    CHILD = "child"
+    """Another process says how this one ended."""
+    ECHO = "echo"
+    """An error that only another process's death can cause."""
+
+
+class ProcessRole(StrEnum):
+    """What a process does; the values are part of the JSON contract."""
+
+    CLIENT = "client"
+    API_SERVER = "api-server"
+    ENGINE_CORE = "engine-core"
+    WORKER = "worker"
+    RAY_ACTOR = "ray-actor"
+    MAIN = "main"
+    """The only process of the log."""
+    UNKNOWN = "unknown"
+
+
+class CauseClass(StrEnum):
+    """Of what a process died; the values are part of the JSON contract."""
+
+    NATIVE_FAULT = "native-fault"
+    HEAP_CORRUPTION = "heap-corruption"
+    ABORT_EXCEPTION = "abort-exception"
+    OOM_KILLED = "oom-killed"
+    ENVIRONMENT = "environment"
+    PYTHON_EXCEPTION = "python-exception"
+    GPU_ASYNC = "gpu-async"
+    HANG = "hang"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeCall:
+    """One native frame as a log prints it."""
+
+    function: str | None
+    module: str | None
+    """The library's name, without its folder."""
+    offset: str | None = None
+    """Hexadecimal, from the module's start or, with a function, from the function's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonCall:
+    """One Python frame as a log prints it."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clue:
+    """What one place in a log says."""
+
+    kind: ClueKind
+    source: str
+    """Who wrote it: `kernel`, `glibc`, `faulthandler`, `vllm` …"""
+    line: int
+    text: str
+    """The line, without what a log put before it."""
+    writer_pid: int | None = None
+    """The process that wrote the line, where a prefix says so."""
+    writer: str | None = None
+    """That process's name, as its prefix gives it."""
+    pid: int | None = None
+    """The process that the line speaks of, where it is told."""
+    name: str | None = None
+    """That process's name, as told."""
+    of_another: bool = False
+    """Does the writer speak of another process?"""
+    time: str | None = None
+    signal: str | None = None
+    exit: int | None = None
+    detail: str | None = None
+    native: tuple[NativeCall, ...] = ()
+    """Innermost first."""
+    python: tuple[PythonCall, ...] = ()
+    """Innermost first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenProcess:
+    """A process that a prefix of the log names."""
+
+    pid: int | None
+    name: str
+    last_line: int
+    last_time: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentReading:
+    """What a log says about deaths."""
+
+    clues: tuple[Clue, ...]
+    processes: tuple[SeenProcess, ...]
+    size_bytes: int
+    lines: int
+    left_out: int = 0
+    """Clues beyond those that are kept."""
+    seen_instead: tuple[str, ...] = ()
+    """Lines that speak of dying and prove nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceLine:
+    """A line of the log."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Of what a process died, and how sure that is."""
+
+    kind: CauseClass
+    detail: str
+    certainty: Certainty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """The process that died first."""
+
+    pid: int | None
+    name: str | None
+    role: ProcessRole
+    signal: str | None
+    exit: int | None
+    time: str | None
+    module: str | None
+    function: str | None
+    python_function: str | None
+    cause: Cause
+    evidence: tuple[EvidenceLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentProcess:
+    """A process of the incident: its role, its last sign of life and its end."""
+
+    pid: int | None
+    name: str | None
+    role: ProcessRole
+    parent: int | None
+    last_seen: str | None
+    end: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Echo:
+    """A line that only says that another process had died."""
+
+    line: int
+    text: str
+    of: int | None
+    """The process whose death it tells."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """One death and what followed from it."""
+
+    log: str
+    first_death: Death
+    processes: tuple[IncidentProcess, ...]
+    visible_error_is_echo: bool
+    echoes: tuple[Echo, ...]
+    explanation: str
+    next_steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentAnswer:
+    """The answer to `forensics log`."""
+
+    incidents: tuple[Incident, ...]
+    failures: tuple[Failure, ...]
+    complete: bool
+    """Could every input be read to its end?"""
+    size_bytes: int = 0
+    lines: int = 0

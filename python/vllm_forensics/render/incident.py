@@ -1,0 +1,139 @@
+"""Incidents for a person at a terminal: who died first, of what, where, what is only echo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import Death, Incident, IncidentAnswer, IncidentProcess
+from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
+
+_MAX_PROCESSES: Final = 12
+_MAX_ECHOES: Final = 6
+_WIDEST: Final = 100
+
+
+def render_incidents(answer: IncidentAnswer, style: TerminalStyle) -> str:
+    """The whole answer as text. Every string must have been cleaned."""
+    return render_parts(_answer(answer, style), style)
+
+
+def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[RenderableType]:
+    count = len(answer.incidents)
+    deaths = f"{count:,} incident{'' if count == 1 else 's'}" if count else "no death"
+    lines = f"{answer.lines:,} line{'' if answer.lines == 1 else 's'}"
+    yield Text(f"{deaths} in {lines}", style="quiet")
+    for incident in answer.incidents:
+        yield Text()
+        yield from _incident(incident, style, with_log=count > 1)
+    for failure in answer.failures:
+        yield Text()
+        yield _row("not read" if answer.incidents else "", f"{failure.path} {failure.error}")
+        yield _row("Next", failure.remedy)
+
+
+def _incident(
+    incident: Incident, style: TerminalStyle, *, with_log: bool
+) -> Iterator[RenderableType]:
+    death = incident.first_death
+    yield Text(_headline(death), style="title")
+    if with_log:
+        yield Text(incident.log, style="quiet")
+    yield Text()
+    yield _row("", incident.explanation)
+    if style.detail is Detail.SENTENCE:
+        return
+    yield Text()
+    for number, one in enumerate(death.evidence):
+        yield _row("Proof" if number == 0 else "", f"line {one.line}  {one.text}", indented=True)
+    yield from _processes(incident)
+    yield from _echoes(incident)
+    yield Text()
+    for number, step in enumerate(incident.next_steps):
+        yield _row("Next" if number == 0 else "", step, indented=True)
+
+
+def _headline(death: Death) -> str:
+    who = death.name or death.role.value
+    pid = f" {death.pid}" if death.pid is not None else ""
+    parts = [f"{who}{pid} died first", death.cause.kind.value.replace("-", " ")]
+    if death.signal is not None:
+        parts.append(death.signal)
+    elif death.exit is not None:
+        parts.append(f"exit {death.exit}")
+    place = death.function or death.module or death.python_function
+    if place is not None:
+        parts.append(place)
+    parts.append(
+        {Certainty.UNKNOWN: "not known of what"}.get(
+            death.cause.certainty, death.cause.certainty.value
+        )
+    )
+    return "━━ " + " · ".join(parts) + " ━━"
+
+
+def _processes(incident: Incident) -> Iterator[RenderableType]:
+    if len(incident.processes) < 2:
+        return
+    yield Text()
+    table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="ellipsis", no_wrap=True, max_width=_WIDEST)
+    dead = incident.first_death.pid
+    for number, one in enumerate(incident.processes[:_MAX_PROCESSES]):
+        mark = "✖" if number == 0 and one.pid == dead else " "
+        table.add_row(
+            Text(f"  {mark} {_depth(one, incident)}{one.name or '?'} {one.pid or ''}"),
+            Text(one.role.value, style="quiet"),
+            Text(f"seen {one.last_seen}" if one.last_seen else "", style="quiet"),
+            Text(one.end or ""),
+        )
+    yield Text("Processes", style="head")
+    yield table
+    left = len(incident.processes) - _MAX_PROCESSES
+    if left > 0:
+        yield Text(f"    and {left} more (--format json)", style="quiet")
+
+
+def _depth(process: IncidentProcess, incident: Incident) -> str:
+    known = {one.pid for one in incident.processes if one.pid is not None}
+    return "└ " if process.parent in known else ""
+
+
+def _echoes(incident: Incident) -> Iterator[RenderableType]:
+    if not incident.echoes:
+        return
+    yield Text()
+    only = "the visible error is one of them" if incident.visible_error_is_echo else ""
+    yield Text(f"Only echoes   {only}".rstrip(), style="head")
+    shown = incident.echoes
+    if len(shown) > _MAX_ECHOES:
+        shown = (*shown[: _MAX_ECHOES - 1], shown[-1])
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, justify="right")
+    table.add_column(overflow="fold", max_width=_WIDEST)
+    for echo in shown:
+        table.add_row(f"  line {echo.line}", Text(echo.text))
+        table.add_row("", Text(echo.why, style="quiet"))
+    yield table
+    left = len(incident.echoes) - len(shown)
+    if left:
+        yield Text(f"  and {left} more (--format json)", style="quiet")
+
+
+def _row(label: str, text: str, *, indented: bool = False) -> Table:
+    table = Table.grid(padding=(0, 1))
+    if label or indented:
+        table.add_column(no_wrap=True, width=8)
+        table.add_column(overflow="fold", max_width=_WIDEST)
+        table.add_row(Text(label, style="head"), Text(text))
+    else:
+        table.add_column(overflow="fold", max_width=_WIDEST)
+        table.add_row(Text(text))
+    return table
