@@ -100,6 +100,7 @@ def _memory_map_end(report: ReportBuilder, match: re.Match[str]) -> None:
 
 RUNTIME: Final = Runtime(
     name="AddressSanitizer",
+    dumps_shadow=True,
     rules=(
         Fact(  # a GPU of AMD's
             r"(?P<type>READ|WRITE) of size (?P<size>\d+) in workgroup id "

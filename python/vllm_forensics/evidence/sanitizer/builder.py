@@ -10,6 +10,7 @@ from typing import Final
 
 from vllm_forensics.evidence.sanitizer.frames import parse_frame
 from vllm_forensics.evidence.sanitizer.plain import read_frame
+from vllm_forensics.evidence.sanitizer.runs import Run
 from vllm_forensics.evidence.sanitizer.stacks import StackCollector
 from vllm_forensics.evidence.sanitizer.wrapped import better_frame, joined, unfinished
 from vllm_forensics.model.sanitizer import (
@@ -70,8 +71,10 @@ class Runtime:
     ends_with_summary: bool = True
     patience: int = 200
     """How many foreign lines of the same stream may stand between two of the report's."""
-    ends_at_summary: bool = False
-    """Is SUMMARY the last line?"""
+    last_words: re.Pattern[str] | None = None
+    """How a whole SUMMARY ends that is the last line of all; one that a log has broken does not."""
+    dumps_shadow: bool = False
+    """Does it print AddressSanitizer's shadow bytes and their legend?"""
 
     @cached_property
     def combined(self) -> re.Pattern[str]:
@@ -162,6 +165,33 @@ class ReportBuilder(StackCollector):
             self.foreign += 1
         return used
 
+    def take_run(self, run: Run, number: int) -> bool:
+        """Read the lines of a run, of which this is the last one's number; what `feed` would do.
+
+        False, and nothing is changed, where they have to be looked at one by one.
+        """
+        if len(self._raw) + len(run.lines) > _MAX_RAW_LINES:
+            return False
+        if run.frames:
+            stack = self._stack
+            if stack is None or (not stack.frames and self.foreign):
+                return False
+            stack.frames.extend(run.frames)
+        elif not self.runtime.dumps_shadow:
+            return False
+        if run.shadow_byte is not None:
+            self.shadow_byte = run.shadow_byte
+        if self.shadow_byte is not None:
+            for meaning, values in run.legend:
+                if self.shadow_byte in values:
+                    self.shadow = meaning
+        self._raw.extend(run.lines)
+        self._tail = run.lines[-1]
+        self._width = len(self._tail)
+        self.foreign = 0
+        self.last_line = self.last_number = number
+        return True
+
     def _read_header_on(self, stripped: str) -> bool:
         """More words of a header that does not look whole; False where they say nothing."""
         reader, words = self.reads_header, self._header_words or self.message or ""
@@ -238,7 +268,8 @@ class ReportBuilder(StackCollector):
             return True
         summary = _SUMMARY.match(stripped) if stripped[0] == "S" else None
         if summary is not None:
-            self.done = self.runtime.ends_at_summary
+            ending = self.runtime.last_words
+            self.done = ending is not None and ending.search(stripped) is not None
             if self.summary is None:
                 self.summary = f"{summary[1]}: {summary[2]}".rstrip()
             self._stack, self._skipping = None, True

@@ -149,7 +149,10 @@ def _other_tool(text: str, number: int) -> tuple[ReportBuilder, str] | None:
 
 def _header(text: str) -> re.Match[str] | None:
     """The header in the line, where a runtime that we know printed it as a report's."""
-    match = _HEADER.search(text) if "ERROR: " in text or "WARNING: " in text else None
+    is_labelled = "ERROR: " in text or "WARNING: " in text
+    if not is_labelled and " limit exhausted" not in text and "CHECK failed" not in text:
+        return None
+    match = _HEADER.search(text) if is_labelled else None
     if match is None:
         match = _BARE.search(text) or _CUT_HEADER.search(text)
     elif match["colon"] is None and not (

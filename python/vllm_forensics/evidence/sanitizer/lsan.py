@@ -39,5 +39,6 @@ RUNTIME: Final = Runtime(
         *SIGNAL_RULES,
     ),
     first_role=None,
+    last_words=re.compile(r" leaked in \d+ allocation\(s\)\.$"),
 )
 SIGNAL_RUNTIME: Final = Runtime(name="LeakSanitizer", rules=SIGNAL_RULES)

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Section
+from vllm_forensics.evidence.sanitizer.runs import LEGEND_NAMES
 from vllm_forensics.model.sanitizer import Region, Relation, Role
 
 HEX: Final = r"0x[0-9a-fA-F]{1,16}"
@@ -199,11 +200,5 @@ SHADOW_RULES: Final = (
     ),
     Fact(r"(?P<type>READ|WRITE) of size (?P<size>\d+)$", _shortened_access),
     Fact(r"SCARINESS: |DEDUP_TOKEN: |Shadow byte|Memory tags around|Tags for short granules"),
-    Fact(
-        r"(?P<meaning>Addressable|Partially addressable|Heap left redzone|Heap right redzone|"
-        r"Freed heap region|Stack [a-z ]+|Global [a-z ]+|Poisoned by user|Container overflow|"
-        r"Array cookie|Intra object redzone|ASan internal|Left alloca redzone|"
-        r"Right alloca redzone|Shadow gap):\s*(?P<bytes>[0-9a-f ]+)",
-        _legend,
-    ),
+    Fact(rf"(?P<meaning>{LEGEND_NAMES}):\s*(?P<bytes>[0-9a-f ]+)", _legend),
 )

@@ -24,13 +24,14 @@ _HEADS: Final = (
 )
 """No prefix begins so. Most begin with a letter, a digit or a bracket, none with a blank."""
 
-_FRAME: Final = re.compile(
+FRAME: Final = (
     r"#(\d{1,4}) (?:(0x[0-9a-fA-F]+) in |(?!in |pc ))"
     r"([A-Za-z_~][\w:~]*(?:operator (?:new|delete)(?:\[\])?)?(?:\([\w:,*& ]*\))?)"
     r"(?: ([\w./+-]+):(\d{1,9})(?::(\d{1,9}))?| <null>(?= \()|(?= \())"
-    r"(?: \(([\w./-]+)\+(0x[0-9a-fA-F]+)\))?(?: \(BuildId: ([0-9a-fA-F]+)\))?",
-    re.ASCII,
+    r"(?: \(([\w./-]+)\+(0x[0-9a-fA-F]+)\))?(?: \(BuildId: ([0-9a-fA-F]+)\))?"
 )
+"""The plainest form of a frame, for ASCII text; `frame_of` reads what it matches."""
+_FRAME: Final = re.compile(FRAME, re.ASCII)
 
 
 def plain_line(raw: bytes) -> str | None:
@@ -53,11 +54,15 @@ def plain_line(raw: bytes) -> str | None:
 def read_frame(text: str) -> PrintedFrame | None:
     """One frame out of a stripped line; what `parse_frame` makes of it."""
     match = _FRAME.fullmatch(text)
-    if match is None:
-        return parse_frame(text)
+    frame = frame_of(match) if match is not None else None
+    return frame if frame is not None else parse_frame(text)
+
+
+def frame_of(match: re.Match[str]) -> PrintedFrame | None:
+    """The frame that `FRAME` has matched; None where it says neither file nor module."""
     index, pc, function, file, line, column, module, offset, build_id = match.groups()
     if file is None and module is None:
-        return parse_frame(text)
+        return None
     return PrintedFrame(
         index=int(index),
         pc=pc,

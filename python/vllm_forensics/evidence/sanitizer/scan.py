@@ -24,6 +24,7 @@ from vllm_forensics.evidence.sanitizer.learned import learn
 from vllm_forensics.evidence.sanitizer.lines import logical_lines
 from vllm_forensics.evidence.sanitizer.needles import Search, words
 from vllm_forensics.evidence.sanitizer.plain import plain_line
+from vllm_forensics.evidence.sanitizer.runs import read_run
 from vllm_forensics.evidence.sanitizer.streams import Stream
 from vllm_forensics.evidence.sanitizer.symbolizer_markup import SymbolizerMarkup
 from vllm_forensics.evidence.sanitizer.valgrind_xml import NEEDLE as XML_NEEDLE
@@ -34,6 +35,7 @@ _MAX_UNFINISHED: Final = 1 << 20
 """Of a line without an end, so much is kept."""
 _MAX_ABOVE: Final = 1 << 13
 _WORDS: Final = words((*NEEDLES, *LATE_NEEDLES))
+_BEGINS_RUN: Final = b" =S"
 _FAR: Final = 400
 """After so many lines of any stream without one of its own, a report is taken to have ended."""
 _SEEN_MAX: Final = 5
@@ -131,12 +133,29 @@ class _Scanner:
                 if start > position:
                     self._line = line_of_hit - 1 - data.count(b"\n", start, hit)
                     position = start
+            if data[position] in _BEGINS_RUN and self._open:
+                size = self._take_run(data, position, data.rfind(b"\n", position, min(end, hit)))
+                if size:
+                    position += size
+                    continue
             stop = data.find(b"\n", position, end)
             if stop < 0:
                 stop = end
             self._line += 1
             self._take(data[position:stop], has_needle=hit < stop)
             position = stop + 1
+
+    def _take_run(self, data: bytes, position: int, end: int) -> int:
+        """Read the run of lines that begins here; its size, or 0 where there is none."""
+        stream = self._open.get("")
+        report = stream.reader_of_runs if stream is not None else None
+        if report is None or end < position or self._xml.is_open:
+            return 0
+        run = read_run(data, position, end + 1, after=report.last_index)
+        if run is None or not report.take_run(run, self._line + len(run.lines)):
+            return 0
+        self._line += len(run.lines)
+        return run.size
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
         """Read one line, whether it begins a report or goes on with one."""

@@ -39,6 +39,11 @@ class StackCollector:
         return None if self._lost else self._skip_due
 
     @property
+    def last_index(self) -> int:
+        """The number of the last frame of the stack that is open; -1 where there is none."""
+        return self._stack.frames[-1].index if self._stack and self._stack.frames else -1
+
+    @property
     def awaits_use(self) -> bool:
         """Is the first frame of all still to come?"""
         return len(self._stacks) == 1 and not self._stacks[0].frames and not self._lost

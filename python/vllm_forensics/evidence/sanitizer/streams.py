@@ -25,6 +25,11 @@ class Stream:
         """The only report, where every line is its own to read."""
 
     @property
+    def reader_of_runs(self) -> ReportBuilder | None:
+        """Its only report, where that reads each line as every compiler's runtime prints it."""
+        return self._only if type(self._only) is ReportBuilder else None
+
+    @property
     def reports(self) -> Iterator[ReportBuilder]:
         """All of them."""
         yield from self._closed

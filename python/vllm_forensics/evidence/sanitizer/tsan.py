@@ -78,6 +78,12 @@ def _global(report: ReportBuilder, match: re.Match[str]) -> None:
     )
 
 
+def _ruled_off(report: ReportBuilder, match: re.Match[str]) -> None:
+    """The same line stands above the header and below the summary."""
+    del match
+    report.done = report.summary is not None
+
+
 _BY: Final = rf"by (?P<thread>{THREAD})(?: \([^)]*\)| \[[^\]]*\]| '[^']*')*:?"
 RUNTIME: Final = Runtime(
     name="ThreadSanitizer",
@@ -135,7 +141,7 @@ RUNTIME: Final = Runtime(
         ),
         Fact(r"(?P<lock>Cycle in lock order graph: .*)", _lock),
         Fact(r"And \d+ more similar|Mutex M\d+ is already destroyed|DEDUP_TOKEN: |Hint: use TSAN"),
-        Fact(r"={18}$"),
+        Fact(r"={18}$", _ruled_off),
         *SIGNAL_RULES,
     ),
 )

@@ -110,6 +110,7 @@ RUNTIME: Final = Runtime(
         *SIGNAL_RULES,
     ),
     ends_with_summary=False,
+    last_words=re.compile(r":\d+ in$"),
     patience=4,
 )
 SIGNAL_RUNTIME: Final = Runtime(name="UndefinedBehaviorSanitizer", rules=SIGNAL_RULES)
