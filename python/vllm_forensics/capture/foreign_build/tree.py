@@ -135,8 +135,13 @@ def is_elf(path: Path) -> bool:
 
 
 def root_to_copy(tree: SourceTree) -> Path:
-    """The folder that the build needs: the tree, or its whole repository if it looks outside."""
+    """The folder that the build needs: the tree, or its whole repository if it looks outside.
+
+    A repository that ignores the tree is not its own: it is only unpacked there.
+    """
     if not any(_OUTSIDE.search(tree.text(name)) for name in _BUILD_FILES):
+        return tree.path
+    if _git(tree.path, "check-ignore", str(tree.path)):
         return tree.path
     top = _git(tree.path, "rev-parse", "--show-toplevel")
     root = Path(os.fsdecode(top.strip())) if top else tree.path

@@ -161,3 +161,13 @@ def test_a_project_that_looks_outside_is_copied_with_its_repository(
     root = root_to_copy(read_tree(project))
 
     assert root == (tmp_path / "repository" if outside else project)
+
+
+def test_a_repository_that_ignores_the_project_is_not_its_own(tmp_path: Path) -> None:
+    project = write(tmp_path / "repository" / "unpacked" / "own-1.0", setup_dot_py="open('../a')")
+    (tmp_path / "repository" / ".gitignore").write_text("unpacked/\n")
+    git(tmp_path / "repository", "init", "-q")
+
+    root = root_to_copy(read_tree(project))
+
+    assert root == project
