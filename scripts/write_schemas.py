@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from vllm_forensics.render import (
     build_wire,
+    cases,
     doctor,
     hang,
     incident_wire,
@@ -26,6 +27,7 @@ def schemas() -> dict[str, str]:
     found = {
         "forensics.asan.1.json": sanitizer_wire.schema(),
         "forensics.build.1.json": build_wire.schema(),
+        "forensics.cases.1.json": cases.schema(),
         "forensics.core.1.json": wire.schema(),
         "forensics.doctor.1.json": doctor.schema(),
         "forensics.hang.1.json": hang.schema(),

@@ -91,6 +91,14 @@ def is_regular_file(path: str) -> bool:
         return False
 
 
+def written_s(path: str) -> float | None:
+    """When the file was last written, in seconds since the epoch; None where that is not known."""
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116 - also for str with surrogates
+    except (OSError, ValueError):
+        return None
+
+
 def read_source(path: str, first: int, last: int) -> tuple[str, ...]:
     """Lines `first` to `last` (from 1) of a source file; empty where it cannot be read."""
     if not is_regular_file(path):

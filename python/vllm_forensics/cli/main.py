@@ -17,6 +17,7 @@ _SELDOM: Final = (50_000, 20, 50)
 _COMMANDS: Final = {
     "asan": "explain every sanitizer report in logs: allocate, free, use",
     "build": "rebuild the C++ sources under sanitizers",
+    "cases": "look up which crashes were seen before, how often and since when",
     "core": "explain core dumps: what died, where, why, and what to do next",
     "doctor": "check whether a crash here leaves evidence, and prove it",
     "log": "say which process died first in a log, of what, and what is only echo",

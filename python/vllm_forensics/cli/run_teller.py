@@ -20,6 +20,7 @@ class RunTeller:
     output_format: str
     output: str | None
     include_secrets: bool
+    no_store: bool
     no_color: bool
     always: bool
     """Tell of an uneventful run too."""
@@ -27,6 +28,10 @@ class RunTeller:
     def tell(self, report: RunReport) -> bool:
         """Tell it; returns whether there was anything to keep the evidence for."""
         eventful = _is_eventful(report)
+        if report.crashes and not self.no_store:
+            from vllm_forensics.investigate.cases import run_with_cases
+
+            report = run_with_cases(report)
         if eventful or self.always or report.sanitized is not None:
             self._write(clean(report, include_secrets=self.include_secrets))
         return eventful or self.always

@@ -9,10 +9,10 @@ from vllm_forensics.model.signature import SignaturePart
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What was known of a signature before a triage, without the cores of that triage itself."""
+    """What was known of a signature before a triage."""
 
     count: int
-    """How many other cores; 0: it is new."""
+    """How many cores, each once however often it was triaged; 0: it is new."""
     first_s: float | None = None
     """When the first of them was written, in seconds since the epoch."""
     last_s: float | None = None

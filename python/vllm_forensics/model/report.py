@@ -6,6 +6,7 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
 from vllm_forensics.model.answer import Depth, Gap
+from vllm_forensics.model.cases import Seen
 from vllm_forensics.model.finding import Access, FaultKind, Origin
 from vllm_forensics.model.process import Address, Architecture, Signal
 from vllm_forensics.model.signature import SignaturePart
@@ -98,6 +99,8 @@ class Crash:
     """Who kept it: `systemd-coredump`, `apport`, `abrt`."""
     kept_facts: tuple[tuple[str, str], ...] = ()
     """What the keeper wrote down."""
+    seen: Seen | None = None
+    """What was known of the signature before; None where no store was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,3 +128,5 @@ class Report:
     crashes: tuple[Crash, ...]
     groups: tuple[Group, ...]
     failures: tuple[Failure, ...]
+    store_failure: Failure | None = None
+    """Why what was seen before is not known."""

@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from vllm_forensics.model.cases import Seen
 from vllm_forensics.model.finding import Access, Certainty, Origin
 from vllm_forensics.model.report import Crash, Failure, Report, SourceExcerpt, ThreadReport
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, FrameKind, Variable
+from vllm_forensics.render.moments import day
 
 _THEME: Final = Theme(
     {
@@ -122,13 +124,17 @@ class _Writer:
         if inputs == 1:
             for failure in report.failures:
                 yield from self._failure(failure)
+        if report.store_failure is not None:
+            yield from self._failure(report.store_failure)
 
     def _overview(self, report: Report) -> Iterator[RenderableType]:
         cores = len(report.crashes) + len(report.failures)
         different = _count(len(report.groups), "different crash", "es")
-        yield Text(f"{_count(cores, 'core')} · {different}", style="head")
-        yield Text()
         by_core = {crash.core: crash for crash in report.crashes}
+        new = sum(_is_new(by_core[group.representative]) for group in report.groups)
+        known = f" · {new:,} new" if new else ""
+        yield Text(f"{_count(cores, 'core')} · {different}{known}", style="head")
+        yield Text()
         table = Table.grid(padding=(0, 2))
         for justify, least in _OVERVIEW_COLUMNS:
             table.add_column(
@@ -233,6 +239,7 @@ class _Writer:
             ("Program", [crash.command or crash.program or "?"]),
             ("Core", [crash.core]),
             ("Kept", [_kept(crash)] if crash.keeper else []),
+            ("Seen", [_seen(crash.seen)] if crash.seen else []),
             ("Others", [_others(crash.threads[1:])] if len(crash.threads) > 1 else []),
             (
                 "Gaps",
@@ -244,6 +251,18 @@ class _Writer:
                 yield _labelled(Text(label, style="head"), [Text(text) for text in texts])
         yield Text()
         yield _labelled(Text("Next", style="head"), [Text(step) for step in crash.next_steps])
+
+
+def _is_new(crash: Crash) -> bool:
+    return crash.seen is not None and crash.seen.count == 0
+
+
+def _seen(seen: Seen) -> str:
+    note = f" · {seen.note}" if seen.note else ""
+    if not seen.count or seen.first_s is None or seen.last_s is None:
+        return f"new: never before on record{note}"
+    last = "" if day(seen.last_s) == day(seen.first_s) else f", last {day(seen.last_s)}"
+    return f"{_count(seen.count, 'time')} since {day(seen.first_s)}{last}{note}"
 
 
 def _kept(crash: Crash) -> str:

@@ -6,11 +6,13 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from vllm_forensics.model.cases import Seen
 from vllm_forensics.model.finding import Origin
 from vllm_forensics.model.report import Crash, Failure, Group, ModuleReport, Report, ThreadReport
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, Variable
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.moments import utc
 
 Hex = str
 """A number as a hexadecimal string: `"0x0"` is a value, null means unknown."""
@@ -153,7 +155,18 @@ class CrashWire(msgspec.Struct, frozen=True, kw_only=True):
     depth: Literal["notes", "stack", "full"]
     kept_by: str | None
     kept_facts: dict[str, str]
+    seen: SeenWire | None
     gaps: list[GapWire]
+
+
+class SeenWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What was known of a signature before this triage; a count of 0: it is new."""
+
+    count: int
+    first: str | None
+    """In UTC: 2026-11-29T08:00:00Z."""
+    last: str | None
+    note: str | None
 
 
 class GroupWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +176,7 @@ class GroupWire(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     cores: list[str]
     representative: str
+    seen: SeenWire | None
 
 
 class FailureWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,11 +208,13 @@ def schema() -> dict[str, Any]:
 
 def to_wire(report: Report) -> CoreReportWire:
     """The report in the contract's names."""
+    seen = {crash.core: crash.seen for crash in report.crashes}
+    failures = [*report.failures, *filter(None, [report.store_failure])]
     return CoreReportWire(
         schema="forensics.core/1",
         crashes=[crash_to_wire(crash) for crash in report.crashes],
-        groups=[_group(group) for group in report.groups],
-        failures=[_failure(failure) for failure in report.failures],
+        groups=[_group(group, seen.get(group.representative)) for group in report.groups],
+        failures=[_failure(failure) for failure in failures],
     )
 
 
@@ -236,6 +252,7 @@ def crash_to_wire(crash: Crash) -> CrashWire:
         depth=crash.depth.value,
         kept_by=crash.keeper,
         kept_facts=dict(crash.kept_facts),
+        seen=seen_to_wire(crash.seen),
         gaps=[GapWire(what=gap.what, remedy=gap.remedy) for gap in crash.gaps],
     )
 
@@ -327,12 +344,25 @@ def _origin(step: Origin) -> OriginWire:
     )
 
 
-def _group(group: Group) -> GroupWire:
+def seen_to_wire(seen: Seen | None) -> SeenWire | None:
+    """The same in the contract's names."""
+    if seen is None:
+        return None
+    return SeenWire(
+        count=seen.count,
+        first=utc(seen.first_s),
+        last=utc(seen.last_s),
+        note=seen.note or None,
+    )
+
+
+def _group(group: Group, seen: Seen | None) -> GroupWire:
     return GroupWire(
         signature=group.signature,
         count=len(group.cores),
         cores=list(group.cores),
         representative=group.representative,
+        seen=seen_to_wire(seen),
     )
 
 

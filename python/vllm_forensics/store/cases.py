@@ -62,15 +62,13 @@ class CaseStore:
         self._connection = connection
 
     def record(self, sightings: Sequence[Sighting]) -> dict[str, Seen]:
-        """Count cores that were not counted before; by signature, what else was known of it."""
+        """Count cores that were not counted before; by signature, what was known until now."""
         with self._transaction("BEGIN IMMEDIATE"):
-            # A table of our own, as there may be more cores than a statement takes parameters.
-            self._connection.execute("CREATE TEMP TABLE IF NOT EXISTS now (core TEXT PRIMARY KEY)")
-            self._connection.execute("DELETE FROM now")
+            signatures = dict.fromkeys(sighting.signature for sighting in sightings)
+            seen = {signature: self._seen(signature_key(signature)) for signature in signatures}
             for sighting in sightings:
                 self._add(sighting)
-            signatures = dict.fromkeys(sighting.signature for sighting in sightings)
-            return {signature: self._seen(signature_key(signature)) for signature in signatures}
+        return seen
 
     def cases(self, prefix: str = "", *, whole: bool = False) -> tuple[Case, ...]:
         """Cases whose signature, or its hash, begins with `prefix`, the latest first.
@@ -114,7 +112,6 @@ class CaseStore:
 
     def _add(self, sighting: Sighting) -> None:
         run = self._connection.execute
-        run("INSERT OR IGNORE INTO now VALUES (?)", (sighting.core,))
         key = signature_key(sighting.signature)
         known = run("SELECT key, depth FROM sightings WHERE core = ?", (sighting.core,)).fetchone()
         if known is not None and (known[1] > sighting.depth or known == (key, sighting.depth)):
@@ -158,9 +155,7 @@ class CaseStore:
 
     def _seen(self, key: str) -> Seen:
         count, first, last = self._connection.execute(
-            "SELECT count(*), min(seen_s), max(seen_s) FROM sightings"
-            " WHERE key = ? AND core NOT IN (SELECT core FROM now)",
-            (key,),
+            "SELECT count(*), min(seen_s), max(seen_s) FROM sightings WHERE key = ?", (key,)
         ).fetchone()
         row = self._connection.execute("SELECT note FROM cases WHERE key = ?", (key,)).fetchone()
         return Seen(count=count, first_s=first, last_s=last, note=row[0] if row else "")
@@ -209,7 +204,6 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 def _prepare(connection: sqlite3.Connection, path: Path, wait_s: float) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA synchronous = FULL")
     # Before anything is changed in what may be another program's file.
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()

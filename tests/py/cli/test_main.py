@@ -13,6 +13,7 @@ from tests.py.support.core_builder import build_core
 from vllm_forensics import __version__
 from vllm_forensics.errors import ForensicsError
 
+KEPT = ("PATH", "HOME", "VLLM_FORENSICS_CASES")
 START = "import sys; from vllm_forensics.cli.main import main; sys.argv[0] = 'forensics'; main()"
 
 
@@ -24,7 +25,7 @@ class Ended:
 
 
 def forensics(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> Ended:
-    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     finished = subprocess.run(
         [sys.executable, "-c", START, *arguments],
         cwd=cwd, env=environment | (env or {}), capture_output=True, check=False, timeout=60,
@@ -199,7 +200,8 @@ def test_a_narrow_encoding_does_not_stop_it(core: Path) -> None:
 def test_colour_is_for_terminals_that_want_it(
     core: Path, variable: str | None, colored: bool
 ) -> None:
-    environment = {"PATH": os.environ["PATH"], "TERM": "xterm"}
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment["TERM"] = "xterm"
     if variable:
         environment[variable] = "1"
     main, other = os.openpty()

@@ -84,7 +84,7 @@ def null_crash(core: str = "/tmp/core.42") -> Crash:  # noqa: S108
         "(cache.cpp:88).",
         proof=("SEGV_MAPERR, si_addr 0x48", "operand [rdi + 0x48] = 0x48, 8 bytes"),
         next_steps=("forensics core --gdb /tmp/core.42   (look around by hand)",),
-        signature="v1:null-dereference:Block::id:0123456789ab",
+        signature="v1:memory-access:Block::id:0123456789ab",
         reraised_by="on_crash",
         origin=(
             Origin(

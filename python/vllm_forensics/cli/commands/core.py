@@ -46,6 +46,7 @@ class CoreOptions:
     all_frames: bool
     timeout: float
     include_secrets: bool
+    no_store: bool
     quiet: bool
     no_color: bool
 
@@ -105,6 +106,7 @@ class CoreOptions:
     help="Seconds for each answer of gdb.",
 )
 @click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
+@click.option("--no-store", is_flag=True, help="Neither ask nor change what was seen before.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
 @click.option("--no-color", is_flag=True, help="No colours.")
 def command(paths: tuple[str, ...], **options: object) -> None:
@@ -142,6 +144,10 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
             executor=executor,
             on_progress=None if chosen.quiet else _shown_progress(),
         )
+    if not chosen.no_store:
+        from vllm_forensics.investigate.cases import with_cases
+
+        report = with_cases(report)
     shown = clean(report, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(report))

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the report to this file.")
 @click.option("--include-secrets", is_flag=True, help="Keep environment and arguments.")
+@click.option("--no-store", is_flag=True, help="Neither ask nor change what was seen before.")
 @click.option("--no-color", is_flag=True, help="No colours.")
 def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an option
     program: tuple[str, ...],
@@ -77,6 +78,7 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
     output_format: str,
     output: str | None,
     include_secrets: bool,  # noqa: FBT001
+    no_store: bool,  # noqa: FBT001
     no_color: bool,  # noqa: FBT001
 ) -> None:
     """Run a program so that a crash of it, or of any process that it starts, leaves evidence.
@@ -100,6 +102,7 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         output_format=output_format,
         output=output,
         include_secrets=include_secrets,
+        no_store=no_store,
         no_color=no_color,
         always=folder is not None or output is not None,
     )

@@ -1,0 +1,192 @@
+"""Holds a triage against what was seen before, and records it."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from vllm_forensics.capture.files import written_s
+from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.errors import StoreError, UsageError
+from vllm_forensics.model.answer import Depth
+from vllm_forensics.model.cases import Case, CaseListing, ModuleBuild, Seen, Sighting
+from vllm_forensics.model.report import Crash, Failure, Report
+from vllm_forensics.model.run import RunReport
+from vllm_forensics.model.sanitizer_sieve import signature_key
+from vllm_forensics.render.clean import clean
+from vllm_forensics.render.wire import crash_to_wire
+from vllm_forensics.store.cases import opened_cases
+from vllm_forensics.store.location import cases_path
+
+_LARGEST_EXAMPLE: Final = 64 << 10
+_FRAMES: Final = 32
+_DEPTHS: Final = {Depth.NOTES: 0, Depth.STACK: 1, Depth.FULL: 2}
+
+
+def with_cases(report: Report) -> Report:
+    """The report with what was known of each crash before; its own cores are recorded.
+
+    A store that cannot be used costs only this answer: it becomes the report's `store_failure`.
+    """
+    crashes, failure = _recorded(report.crashes)
+    return replace(report, crashes=crashes, store_failure=failure)
+
+
+def run_with_cases(report: RunReport) -> RunReport:
+    """The same for what a run left."""
+    crashes, failure = _recorded(report.crashes)
+    failures = report.failures if failure is None else (*report.failures, failure)
+    return replace(report, crashes=crashes, failures=failures)
+
+
+def list_cases(prefix: str = "", *, whole: bool = False) -> CaseListing:
+    """The cases whose signature, or its hash, begins with `prefix`, the latest first.
+
+    Raises:
+        StoreError: the store cannot be read.
+
+    """
+    path = cases_path()
+    if not path.exists():
+        return CaseListing(store=str(path), cases=())
+    with opened_cases(path) as store:
+        return CaseListing(store=str(path), cases=store.cases(prefix, whole=whole))
+
+
+def the_case(prefix: str) -> Case:
+    """The one case that is meant, with all that is kept of it.
+
+    Raises:
+        UsageError: none, or several.
+        StoreError: the store cannot be read.
+
+    """
+    found = list_cases(prefix, whole=True)
+    if len(found.cases) != 1:
+        named = ", ".join(case.signature for case in found.cases[:5])
+        raise UsageError(
+            f"{prefix} is the beginning of {len(found.cases)} known signatures"
+            + (f": {named}" if named else ""),
+            remedy="forensics cases list   (a signature, its hash, or the beginning of either)",
+        )
+    return found.cases[0]
+
+
+def note_case(prefix: str, text: str) -> Case:
+    """Keep a note with a case; see `the_case` for errors."""
+    case = the_case(prefix)
+    with opened_cases(cases_path()) as store:
+        store.note(case.signature, text)
+    return replace(case, note=text)
+
+
+def forget_cases(prefixes: Sequence[str]) -> tuple[Case, ...]:
+    """Remove cases; none where one of the prefixes does not name one. See `the_case` for errors."""
+    cases = tuple(the_case(prefix) for prefix in prefixes)
+    if cases:
+        with opened_cases(cases_path()) as store:
+            store.forget(case.signature for case in cases)
+    return cases
+
+
+def _recorded(crashes: tuple[Crash, ...]) -> tuple[tuple[Crash, ...], Failure | None]:
+    # From the notes alone the calls are not known: their signature is no bug's name.
+    known = [crash for crash in crashes if crash.depth is not Depth.NOTES]
+    if not known:
+        return crashes, None
+    path = cases_path()
+    try:
+        with opened_cases(path) as store:
+            seen = store.record(_sightings(known))
+    except StoreError as error:
+        return crashes, Failure(path=str(path), error=error.message, remedy=error.remedy)
+    by_key = {signature_key(signature): found for signature, found in seen.items()}
+    return tuple(_with_seen(crash, by_key) for crash in crashes), None
+
+
+def _with_seen(crash: Crash, seen: dict[str, Seen]) -> Crash:
+    if crash.depth is Depth.NOTES:
+        return crash
+    return replace(crash, seen=seen.get(signature_key(crash.signature)))
+
+
+def _sightings(crashes: Iterable[Crash]) -> list[Sighting]:
+    """The deepest crash of each signature is the one that is kept as its example."""
+    examples: dict[str, int] = {}
+    found = []
+    host, now = socket.gethostname(), time.time()
+    for crash in sorted(crashes, key=lambda crash: -_DEPTHS[crash.depth]):
+        key = signature_key(crash.signature)
+        number = examples[key] = examples.get(key, 0) + 1
+        found.append(
+            Sighting(
+                core=crash_key(crash),
+                signature=clean(crash.signature),
+                parts=clean(crash.signature_parts),
+                path=clean(str(Path(crash.core).absolute())),
+                host=clean(dict(crash.kept_facts).get("host") or host),
+                seen_s=min(now, max(0.0, written_s(crash.core) or now)),
+                depth=_DEPTHS[crash.depth],
+                builds=clean(_builds(crash)),
+                example=_example(crash) if number == 1 else "",
+            )
+        )
+    return found
+
+
+def crash_key(crash: Crash) -> str:
+    """One crash, whatever file its core lies in: a copy, a compressed or a small one is no other.
+
+    Where everything was mapped and what every register held are the same only in the same crash:
+    the kernel shuffles addresses, and counts processes and threads on.
+    """
+    digest = hashlib.sha256()
+
+    def add(*values: object) -> None:
+        digest.update(f"{values}\n".encode("utf-8", "backslashreplace"))
+
+    add(crash.pid, crash.signal.number, crash.signal.address, crash.delivered.number)
+    for thread in crash.threads:
+        add(thread.tid, sorted(thread.registers.items()) if thread.crashed else "")
+    for module in crash.modules:
+        add(module.path, module.start, module.build_id)
+    return digest.hexdigest()[:32]
+
+
+def _builds(crash: Crash) -> tuple[ModuleBuild, ...]:
+    """The builds of the modules of the user's own that stand on the crashing stack."""
+    frames = crash.threads[0].stack.frames if crash.threads else ()
+    own = {frame.module for frame in frames if is_own(frame)} | {crash.program}
+    return tuple(
+        dict.fromkeys(
+            ModuleBuild(module=module.path.rsplit("/", 1)[-1], build_id=module.build_id)
+            for module in crash.modules
+            if module.path in own and module.build_id is not None
+        )
+    )
+
+
+def _example(crash: Crash) -> str:
+    """The crashing thread and its modules as cleaned JSON; nothing where even that is large."""
+    [thread] = crash.threads[:1] or [None]
+    if thread is None:
+        return ""
+    frames = thread.stack.frames[: thread.fault_index + _FRAMES]
+    named = {frame.module for frame in frames} | {crash.program}
+    small = replace(
+        crash,
+        threads=(replace(thread, stack=replace(thread.stack, frames=frames)),),
+        modules=tuple(module for module in crash.modules if module.path in named),
+    )
+    for kept in (small, replace(small, objects=()), replace(small, objects=(), modules=())):
+        text = msgspec.json.encode(crash_to_wire(clean(kept)))
+        if len(text) <= _LARGEST_EXAMPLE:
+            return text.decode()
+    return ""
