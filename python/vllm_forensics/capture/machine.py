@@ -10,14 +10,12 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.process import Limits, find_program, run_program
-from vllm_forensics.errors import ToolError
+from vllm_forensics.capture.process import find_program, first_line
 from vllm_forensics.model.machine import MachineFacts
 
 _COMPILERS: Final = ("g++", "clang++")
 _RUNTIMES: Final = ("libasan.so", "libubsan.so", "libtsan.so")
 _NOTABLE_FEATURES: Final = ("sse4_2", "avx", "avx2", "avx512f", "avx512_bf16", "amx_bf16")
-_QUICK: Final = Limits(timeout_s=10.0, output_bytes=1 << 20)
 
 
 def read_machine(folder: Path) -> MachineFacts:
@@ -25,7 +23,7 @@ def read_machine(folder: Path) -> MachineFacts:
     pattern = _text("/proc/sys/kernel/core_pattern")
     soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
     core_folder = core_folder_of(pattern, folder)
-    gdb = _first_line("gdb", "--version")
+    gdb = first_line("gdb", "--version")
     return MachineFacts(
         core_pattern=pattern,
         core_limit_soft=soft,
@@ -124,20 +122,9 @@ def _memory_limit() -> int | None:
     return None
 
 
-def _first_line(*command: str) -> str | None:
-    if find_program(command[0]) is None:
-        return None
-    try:
-        done = run_program(command, limits=_QUICK)
-    except ToolError:
-        return None
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
-    return lines[0].strip() if lines and done.status == 0 else None
-
-
 def _gdb_has_python() -> bool:
     command = ("gdb", "-nx", "-batch", "-iex", "set auto-load off", "-ex", "python print('yes')")
-    return _first_line(*command) == "yes"
+    return first_line(*command) == "yes"
 
 
 def _runtimes() -> tuple[str, ...]:
@@ -146,7 +133,7 @@ def _runtimes() -> tuple[str, ...]:
         return ()
     found = []
     for name in _RUNTIMES:
-        path = _first_line("gcc", f"-print-file-name={name}")
+        path = first_line("gcc", f"-print-file-name={name}")
         if path and "/" in path:
             found.append(str(Path(path).resolve()))
     return tuple(found)

@@ -85,6 +85,18 @@ def run_program(
     return Completed(status=status, stdout=output["stdout"], stderr=output["stderr"], pid=child.pid)
 
 
+def first_line(*command: str, timeout_s: float = 10.0) -> str | None:
+    """What a tool prints first; None where it is not installed, fails or is slow."""
+    if find_program(command[0]) is None:
+        return None
+    try:
+        done = run_program(command, limits=Limits(timeout_s=timeout_s))
+    except ToolError:
+        return None
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    return lines[0].strip() if lines and done.status == 0 else None
+
+
 @contextlib.contextmanager
 def started(
     arguments: Sequence[str],

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from vllm_forensics.capture.process import Limits
-from vllm_forensics.capture.worker_pool import WorkerPool, path_as_text
+from vllm_forensics.capture.worker_pool import Closed, WorkerPool, path_as_text
 from vllm_forensics.errors import ToolError
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 
@@ -38,7 +38,7 @@ def has_pystack() -> bool:
     return importlib.util.find_spec("pystack") is not None
 
 
-class PythonStacks:
+class PythonStacks(Closed):
     """Children that read Python's own structures out of cores. Safe to share between threads."""
 
     def __init__(self, *, timeout_s: float = 30.0) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.process import Limits, find_program, run_program
+from vllm_forensics.capture.process import Limits, find_program, first_line, run_program
 from vllm_forensics.capture.sanitizer_options import is_writable_prefix, parse_options
 from vllm_forensics.capture.sanitizer_runtime import (
     find_scudo,
@@ -50,7 +50,7 @@ def read_sanitizers(environment: Mapping[str, str]) -> SanitizerFacts:
             and not is_writable_prefix(value)
         ),
         start=_start(),
-        valgrind=_first_line("valgrind", "--version"),
+        valgrind=first_line("valgrind", "--version"),
         scudo=_scudo(),
     )
 
@@ -65,7 +65,7 @@ def _compiler(name: str, family: str) -> CompilerFacts:
         except ToolError as error:
             missing.append(flavour)
             remedy = error.remedy
-    version = _first_line(name, "-dumpversion") or ""
+    version = first_line(name, "-dumpversion") or ""
     major = re.match(r"\d+", version)
     return CompilerFacts(
         name=name,
@@ -116,14 +116,3 @@ def _scudo() -> str | None:
         return find_scudo()
     except ToolError:
         return None
-
-
-def _first_line(*command: str) -> str | None:
-    if find_program(command[0]) is None:
-        return None
-    try:
-        done = run_program(command, limits=_QUICK)
-    except ToolError:
-        return None
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
-    return lines[0].strip() if lines and done.status == 0 else None

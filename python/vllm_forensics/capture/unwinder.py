@@ -8,13 +8,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
 from vllm_forensics.capture.process import Limits
-from vllm_forensics.capture.worker_pool import WorkerPool, path_as_text
+from vllm_forensics.capture.worker_pool import Closed, WorkerPool, path_as_text
 from vllm_forensics.errors import ToolError
 from vllm_forensics.model.unwind import (
     MappedFile,
@@ -56,10 +55,10 @@ def unwinder_path() -> str | None:
     return None if spec is None or spec.origin is None else spec.origin
 
 
-class Unwinder:
+class Unwinder(Closed):
     """Children that walk stacks, as many as are asked at once; each answers one core at a time.
 
-    Use it as a context manager: the children end with it. Safe to share between threads.
+    The children end with its block. Safe to share between threads.
     """
 
     def __init__(self, *, timeout_s: float = 30.0) -> None:
@@ -79,19 +78,6 @@ class Unwinder:
             [sys.executable, "-I", "-S", str(_WORKER), path],
             limits=Limits(timeout_s=timeout_s, heap_bytes=_HEAP_BYTES),
         )
-
-    def __enter__(self) -> Self:
-        """Nothing is started yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End all children."""
-        self.close()
 
     def close(self) -> None:
         """End all children."""

@@ -38,7 +38,28 @@ class WorkerGoneError(Exception):
     """A child died, was too slow, or said what it never should."""
 
 
-class WorkerPool:
+class Closed:
+    """Something that is closed at the end of its block."""
+
+    def __enter__(self) -> Self:
+        """The thing itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Give back what it holds; more than once does no harm."""
+        raise NotImplementedError
+
+
+class WorkerPool(Closed):
     """As many children as are asked at once. Safe to share between threads; ends with its block."""
 
     def __init__(self, command: Sequence[str], *, limits: Limits) -> None:
@@ -48,19 +69,6 @@ class WorkerPool:
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._open = contextlib.ExitStack()
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        """Nothing is started yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End all children."""
-        self.close()
 
     def close(self) -> None:
         """End all children."""
