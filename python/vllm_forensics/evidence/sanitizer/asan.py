@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
+from vllm_forensics.evidence.sanitizer.builder import (
+    Fact,
+    ReportBuilder,
+    Runtime,
+    Section,
+    first_of,
+)
 from vllm_forensics.evidence.sanitizer.memory_rules import (
     HEX,
     OWNER_RULES,
@@ -49,7 +55,7 @@ KINDS: Final = (
     (r"(?P<name>[\w-]+-param-overlap)", "{name}"),
     (r"(?P<name>[A-Za-z][\w-]*)(?: \([^)]*\))?(?:[ :;]|$)", "{name}"),
 )
-_KINDS: Final = tuple((re.compile(pattern), name) for pattern, name in KINDS)
+_KIND: Final = first_of(pattern for pattern, _ in KINDS)
 _ADDRESS: Final = re.compile(
     rf"(?:on (?:unknown )?address|malloc\(\)-ed:|not owned:|\bon) ({HEX})(?![0-9a-fA-F])"
 )
@@ -61,12 +67,14 @@ _THREAD: Final = re.compile(rf"\bthread (T\d+)|\bsp {HEX} (T\d+)\)|\((T\d+)\)")
 
 def kind_of(message: str) -> str | None:
     """The SUMMARY name, in lower case, that a header's words stand for."""
-    for pattern, name in _KINDS:
-        match = pattern.match(message)
-        if match is not None:
-            groups = match.groupdict()
-            return name.format(**groups).lower() if "{" in name else name
-    return None
+    match = _KIND.match(message)
+    if match is None:
+        return None
+    pattern, name = KINDS[int((match.lastgroup or "r0")[1:])]
+    if "{" in name:
+        detail = re.match(pattern, message)
+        name = name.format(**(detail.groupdict() if detail is not None else {})).lower()
+    return name
 
 
 def read_header(report: ReportBuilder, message: str) -> None:

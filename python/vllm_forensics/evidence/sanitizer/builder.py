@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Final
@@ -43,6 +43,17 @@ _SUMMARY: Final = re.compile(r"SUMMARY: (\w*Sanitizer|libFuzzer): ?(.*)")
 Action = Callable[["ReportBuilder", re.Match[str]], None]
 
 
+def first_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    """All patterns in one: its last group, `r` and a number, names the first that matches.
+
+    The group is empty and stands behind its pattern: one that begins with a letter is then passed
+    over at once where the line begins with another.
+    """
+    anonymous = [re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in patterns]
+    joined = "|".join(f"(?:{pattern})(?P<r{at}>)" for at, pattern in enumerate(anonymous))
+    return re.compile(joined or r"(?!)")
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A line that introduces a stack. Groups: `thread`, `creator`. Role None: frames to skip."""
@@ -78,14 +89,8 @@ class Runtime:
 
     @cached_property
     def combined(self) -> re.Pattern[str]:
-        """All rules in one, compiled when a log first needs them: its last group names the rule.
-
-        The group is empty and stands behind the rule's pattern: a rule that begins with a letter is
-        then passed over at once where the line begins with another.
-        """
-        anonymous = [re.sub(r"\(\?P<\w+>", "(?:", rule.pattern) for rule in self.rules]
-        joined = "|".join(f"(?:{pattern})(?P<r{at}>)" for at, pattern in enumerate(anonymous))
-        return re.compile(joined or r"(?!)")
+        """All rules in one, compiled when a log first needs them."""
+        return first_of(rule.pattern for rule in self.rules)
 
 
 @cache

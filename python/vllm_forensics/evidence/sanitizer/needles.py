@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-_RARE_FIRST: Final = b"*<z[WSEARTN=xbmu\n"
+_RARE_FIRST: Final = b"*<z[WSEAR=xbmu\n"
 """The bytes that a shadow keeps. Those of the words that logs hold least, so that shadows are
 short, and enough of each word's for its shadow to be its own."""
+_COMMON: Final = b"mu\n"
+"""Those of them that hardly a line of a log is without."""
 _DROPPED: Final = bytes(set(range(256)) - set(_RARE_FIRST))
 _CHUNK: Final = 1 << 14
 
@@ -26,8 +28,16 @@ class Skipped(NamedTuple):
     """How many newlines there are before `position`."""
 
 
-Words = tuple[tuple[bytes, tuple[tuple[bytes, bytes], ...]], ...]
+Groups = tuple[tuple[bytes, tuple[tuple[bytes, bytes], ...]], ...]
 """The words to find, each with its shadow, grouped by the rarest byte of their shadows."""
+
+
+class Words(NamedTuple):
+    """The words to find, made ready."""
+
+    everything: Groups
+    common: Groups
+    """Those that may stand where a shadow holds nothing but common bytes."""
 
 
 def words(given: Iterable[bytes]) -> Words:
@@ -37,7 +47,8 @@ def words(given: Iterable[bytes]) -> Words:
         shadow = word.translate(None, _DROPPED)
         rarest = bytes(sorted(shadow, key=_RARE_FIRST.index)[:1])
         groups.setdefault(rarest, []).append((shadow, word))
-    return tuple((rarest, tuple(group)) for rarest, group in groups.items())
+    everything = tuple((rarest, tuple(group)) for rarest, group in groups.items())
+    return Words(everything, tuple(group for group in everything if group[0] in _COMMON))
 
 
 class Search:
@@ -73,9 +84,10 @@ class Search:
             stop = data.find(b"\n", position) + 1 or len(data)
         shadow = data[position:stop].translate(None, _DROPPED)
         self._stop = stop
+        has_rare = shadow.translate(None, _COMMON)
         self._next = {
             word: position
-            for rarest, group in self._words
+            for rarest, group in (self._words.everything if has_rare else self._words.common)
             if rarest in shadow
             for short, word in group
             if short in shadow

@@ -56,11 +56,15 @@ class Stream:
     @property
     def done(self) -> bool:
         """Has the last report said that it ends?"""
+        if self._only is not None:
+            return self._only.done
         return all(report.done for report, _ in self._open)
 
     @property
     def exhausted(self) -> bool:
         """Nothing more is to come."""
+        if self._only is not None:
+            return self._only.exhausted
         return all(report.exhausted for report, _ in self._open)
 
     @property

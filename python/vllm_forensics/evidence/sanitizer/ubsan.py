@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime
+from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, first_of
 from vllm_forensics.evidence.sanitizer.memory_rules import HEX, SIGNAL_RULES
 
 CHECKS: Final = (
@@ -41,7 +41,7 @@ CHECKS: Final = (
      r"|downcast of|cast to virtual base of|constructor call on|dynamic operation on"
      r"|memcpy|atomic).*\bnull pointer", "null"),
 )  # fmt: skip
-_CHECKS: Final = tuple((re.compile(pattern), check) for pattern, check in CHECKS)
+_CHECK: Final = first_of(pattern for pattern, _ in CHECKS)
 _MARK: Final = re.compile(r":\s{0,4}runtime error: ")
 _LINE: Final = re.compile(r":(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?$")
 _NO_LINE: Final = re.compile(r"(?:<unknown>|\?\?|\([^()]{1,400}\+0x[0-9a-f]+\))$")
@@ -58,7 +58,8 @@ _WRITE: Final = re.compile(r"store to (?:null|misaligned|address)")
 
 def check_of(message: str) -> str | None:
     """The -fsanitize= check that a message stands for."""
-    return next((check for pattern, check in _CHECKS if pattern.match(message)), None)
+    match = _CHECK.match(message)
+    return CHECKS[int((match.lastgroup or "r0")[1:])][1] if match is not None else None
 
 
 def open_report(text: str, number: int) -> tuple[ReportBuilder, str] | None:
