@@ -130,7 +130,7 @@ def _sightings(crashes: Iterable[Crash]) -> list[Sighting]:
                 core=crash_key(crash),
                 signature=clean(crash.signature),
                 parts=clean(crash.signature_parts),
-                path=clean(str(Path(crash.core).absolute())),
+                path=clean(_whole_path(crash.core)),
                 host=clean(dict(crash.kept_facts).get("host") or host),
                 seen_s=min(now, max(0.0, written_s(crash.core) or now)),
                 depth=_DEPTHS[crash.depth],
@@ -139,6 +139,10 @@ def _sightings(crashes: Iterable[Crash]) -> list[Sighting]:
             )
         )
     return found
+
+
+def _whole_path(core: str) -> str:
+    return core if "://" in core else str(Path(core).absolute())
 
 
 def crash_key(crash: Crash) -> str:

@@ -1,4 +1,4 @@
-"""Two reports held against each other: one bug or two, and by which parts."""
+"""Two reports or crashes held against each other: one bug or two, and by which parts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ class WhySide:
     """One of the two."""
 
     asked: str
-    """As it was named: LOG, LOG:N or a signature."""
+    """As it was named: LOG, LOG:N, a core or a signature."""
     signature: str
+    core: str | None = None
     log: str | None = None
     number: int | None = None
     """Which report of the log, from 1."""
@@ -37,7 +38,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """Why two reports are one bug, or two."""
+    """Why two reports or crashes are one bug, or two."""
 
     one: WhySide
     other: WhySide

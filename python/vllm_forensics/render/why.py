@@ -1,4 +1,4 @@
-"""Two reports held against each other, for a person and as JSON (forensics.why/1)."""
+"""Two reports or crashes held against each other, for a person and as JSON (forensics.why/1)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 
 class SideWire(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two; `log`, `number` and `line` are null where only a signature is known."""
+    """One of the two; what does not apply is null: `core` of a report, `log` of a crash."""
 
     asked: str
     signature: str
+    core: str | None
     log: str | None
     number: int | None
     line: int | None
@@ -36,7 +37,7 @@ class ComparedWire(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhyWire(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of `forensics asan --why A B --format json`."""
+    """The answer of `forensics asan|core --why A B --format json`."""
 
     schema: Literal["forensics.why/1"]
     same: bool
@@ -71,6 +72,7 @@ def _side(side: WhySide) -> SideWire:
     return SideWire(
         asked=side.asked,
         signature=side.signature,
+        core=side.core,
         log=side.log,
         number=side.number,
         line=side.line,
@@ -105,11 +107,12 @@ def _sides(why: Why) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", max_width=WIDEST)
     for label, side in (("A", why.one), ("B", why.other)):
-        place = side.asked
+        place = side.core or side.asked
         if side.log is not None:
             of = f" of {side.reports}" if side.reports and side.reports > 1 else ""
             place = f"{side.log}, report {side.number}{of}, from line {side.line}"
-        table.add_row(Text(label, style="head"), f"{place}\n{side.signature}")
+        said = place if place == side.signature else f"{place}\n{side.signature}"
+        table.add_row(Text(label, style="head"), said)
     return table
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -26,6 +26,9 @@ from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.report import Crash, Report
 from vllm_forensics.render.clean import clean
 
+if TYPE_CHECKING:
+    from vllm_forensics.render.terminal import TerminalStyle
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreOptions:
@@ -46,6 +49,7 @@ class CoreOptions:
     all_frames: bool
     timeout: float
     include_secrets: bool
+    why: tuple[str, str] | None
     no_store: bool
     quiet: bool
     no_color: bool
@@ -96,6 +100,12 @@ class CoreOptions:
     metavar="ADDRESS",
     help="Share the work with a Dask cluster that runs already: tcp://host:8786.",
 )
+@click.option(
+    "--why",
+    nargs=2,
+    metavar="A B",
+    help="Instead: why are A and B one bug, or two? Each is a core or a signature.",
+)
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
 @click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
 @click.option(
@@ -114,7 +124,8 @@ def command(paths: tuple[str, ...], **options: object) -> None:
 
     PATHS are files, folders or patterns; without any, the newest core that can be found.
 
-    Exit status: 0 nothing wrong found, 1 a fault found, 2 could not tell.
+    Exit status: 0 nothing wrong found, 1 a fault found, 2 could not tell. With --why: 0 one bug, 1
+    two.
     """
     chosen = CoreOptions(**options)  # type: ignore[arg-type]
     with open_symbols(chosen.symbols) as symbols:
@@ -132,6 +143,8 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     )
     if chosen.pid is not None:
         _look_at(chosen.pid, chosen, settings)
+    if chosen.why is not None:
+        _why(chosen.why, chosen, settings)
     if chosen.open_gdb:
         _open_gdb(paths, settings)
     if chosen.audit:
@@ -169,6 +182,17 @@ def _shown_progress() -> Callable[[Progress], None]:
     return show
 
 
+def _why(asked: tuple[str, str], chosen: CoreOptions, settings: TriageOptions) -> NoReturn:
+    """Exit status: 0 one bug, 1 two."""
+    from vllm_forensics.investigate.why import investigate_why
+    from vllm_forensics.render.why import render_why, render_why_json
+
+    answer = clean(investigate_why(*asked, settings), include_secrets=chosen.include_secrets)
+    is_text = chosen.output_format == "text"
+    emit(render_why(answer, _style(chosen)) if is_text else render_why_json(answer), chosen.output)
+    raise click.exceptions.Exit(0 if answer.same else 1)
+
+
 def _depth(chosen: CoreOptions) -> Depth | None:
     if chosen.depth is not None:
         return Depth(chosen.depth)
@@ -180,19 +204,20 @@ def _render(report: Report, chosen: CoreOptions) -> str:
         from vllm_forensics.render.wire import render_json
 
         return render_json(report)
-    from vllm_forensics.render.terminal import (
-        Detail,
-        TerminalStyle,
-        render_terminal,
-    )
+    from vllm_forensics.render.terminal import render_terminal
 
-    style = TerminalStyle(
+    return render_terminal(report, _style(chosen), own_frames(report))
+
+
+def _style(chosen: CoreOptions) -> TerminalStyle:
+    from vllm_forensics.render.terminal import Detail, TerminalStyle
+
+    return TerminalStyle(
         width=terminal_width(),
         color=wants_color(no_color=chosen.no_color, to_file=chosen.output is not None),
         all_frames=chosen.all_frames,
         detail=Detail.SENTENCE if chosen.quiet else Detail.FULL,
     )
-    return render_terminal(report, style, own_frames(report))
 
 
 def _status(report: Report) -> int:
