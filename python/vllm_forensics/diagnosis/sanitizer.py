@@ -43,15 +43,11 @@ _BLAME: Final = (
 
 def explain_report(report: PrintedReport, is_own: IsOwn = own_by_default) -> ExplainedReport:
     """Judge one report. Where nothing of it is own by `is_own`, the default rule decides."""
-    if not any(is_own(frame) for event in report.chain for frame in event.frames):
+    own = _own_places(report, is_own)
+    if not own and is_own is not own_by_default:
         is_own = own_by_default
+        own = _own_places(report, is_own)
     severity, why = severity_of(report)
-    own = tuple(
-        (at, index)
-        for at, event in enumerate(report.chain)
-        for index, frame in enumerate(event.frames)
-        if is_own(frame)
-    )
     return ExplainedReport(
         printed=report,
         culprit=_culprit(report, is_own),
@@ -63,6 +59,15 @@ def explain_report(report: PrintedReport, is_own: IsOwn = own_by_default) -> Exp
         next_steps=next_steps(report),
         own=own,
         leaks=_explained_leaks(report, is_own) if report.leaks else (),
+    )
+
+
+def _own_places(report: PrintedReport, is_own: IsOwn) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (at, index)
+        for at, event in enumerate(report.chain)
+        for index, frame in enumerate(event.frames)
+        if is_own(frame)
     )
 
 

@@ -160,14 +160,13 @@ def own_rule(paths: tuple[str, ...]) -> IsOwn:
     cleaned = tuple(path.rstrip("/").replace("\\", "/") for path in paths if path.strip("/"))
 
     @lru_cache(maxsize=8192)
-    def is_own(frame: PrintedFrame) -> bool:
+    def lies_there(file: str | None, module: str | None) -> bool:
         if cleaned:
-            return own_by_default(frame) and any(
-                _lies_in(frame.file, part) or _lies_in(frame.module, part) for part in cleaned
-            )
-        if root is None:
-            return own_by_default(frame)
-        return own_by_default(frame) and frame.file is not None and _here(frame.file, root)
+            return any(_lies_in(file, part) or _lies_in(module, part) for part in cleaned)
+        return root is None or (file is not None and _here(file, root))
+
+    def is_own(frame: PrintedFrame) -> bool:
+        return own_by_default(frame) and lies_there(frame.file, frame.module)
 
     return is_own
 

@@ -34,6 +34,8 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
+_SAFE_ASCII: Final = bytes(code for code in range(128) if not _UNSAFE.match(chr(code)))
+
 
 @cache
 def _secrets() -> tuple[tuple[re.Pattern[str], str], ...]:
@@ -90,7 +92,11 @@ def may_hold_secret(text: str) -> bool:
 
 def is_clean(text: str) -> bool:
     """True where `clean` would surely give the text back as it is, and each part of it too."""
-    return _UNSAFE.search(text) is None and not may_hold_secret(text)
+    if text.isascii():  # the same question, at a tenth of the cost
+        is_safe = not text.encode().translate(None, _SAFE_ASCII)
+    else:
+        is_safe = _UNSAFE.search(text) is None
+    return is_safe and not may_hold_secret(text)
 
 
 def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:

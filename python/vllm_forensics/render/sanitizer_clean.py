@@ -6,9 +6,9 @@ lines stand in thousands of reports, and in `raw` again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -49,7 +49,7 @@ def clean_answer(answer: SanitizerAnswer, *, include_secrets: bool) -> Sanitizer
 def _strings(report: ExplainedReport) -> set[str]:
     """Every string of a report that a log had a say in."""
     found: set[str] = set()
-    _gather(_values(report), found)
+    _gather((report,), found)
     return found
 
 
@@ -62,11 +62,15 @@ def _gather(values: Iterable[object], found: set[str]) -> None:
         elif isinstance(value, tuple):
             _gather(value, found)
         elif value is not None:
-            _gather(_values(value), found)
+            fields_of = _reader(type(value))  # type: ignore[arg-type]  # a class can be hashed
+            if fields_of is not None:
+                _gather(fields_of(value), found)
 
 
-def _values(value: object) -> Iterator[object]:
-    """The fields of a model; of anything else, nothing."""
-    for name in getattr(value, "__dataclass_fields__", ()):
-        if name not in _NUMBERS:
-            yield getattr(value, name)
+@cache
+def _reader(kind: type) -> Callable[[object], Iterable[object]] | None:
+    """Gets the fields of a model, all at once; None where the type is no model's."""
+    names = [name for name in getattr(kind, "__dataclass_fields__", ()) if name not in _NUMBERS]
+    if len(names) < 2:
+        return (lambda value: [getattr(value, name) for name in names]) if names else None
+    return attrgetter(*names)
