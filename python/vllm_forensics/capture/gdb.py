@@ -105,7 +105,8 @@ class GdbSession:
             raise ToolError("gdb is not running", remedy="this is a defect: report it")
         self._links += 1
         link = self._folder / f"file{self._links}"
-        link.symlink_to(os.path.realpath(path))
+        # Not where it leads: behind /proc/PID/fd there may be a file that has no name.
+        link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - also for str with surrogates
         return str(link)
 
     @property
@@ -224,7 +225,8 @@ def offer_debug_file(folder: Path, build_id: str, path: str) -> None:
     link = folder / ".build-id" / build_id[:2] / f"{build_id[2:]}.debug"
     link.parent.mkdir(parents=True, exist_ok=True)
     if not link.is_symlink():
-        link.symlink_to(os.path.realpath(path))
+        # Not where it leads: behind /proc/PID/fd there may be a file that has no name.
+        link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - also for str with surrogates
 
 
 def interactive_arguments(
