@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import selectors
 import tempfile
 import time
@@ -29,6 +30,7 @@ from vllm_forensics.capture.process import (
     started,
 )
 from vllm_forensics.errors import ToolError
+from vllm_forensics.model.process import Architecture
 
 _HARDENING: Final = (
     "-iex", "set auto-load off",
@@ -46,7 +48,20 @@ _PRINTERS: Final = "/usr/share/gcc/python"
 _MEMORY: Final = 16 << 30
 _CHUNK: Final = 1 << 16
 _OFFERED: Final = "debug"
-_MISSING: Final = "apt-get install gdb   (names, lines and variables need it)"
+_OWN: Final = {
+    "x86_64": {Architecture.X86_64, Architecture.I386},
+    "i686": {Architecture.I386},
+    "aarch64": {Architecture.AARCH64},
+    "riscv64": {Architecture.RISCV64},
+    "ppc64le": {Architecture.PPC64LE},
+    "s390x": {Architecture.S390X},
+}
+"""What a distribution's plain gdb reads, by the machine that it runs on."""
+
+
+def gdb_for(architecture: Architecture) -> str:
+    """The name of the gdb that reads cores of an architecture on this machine."""
+    return "gdb" if architecture in _OWN.get(platform.machine(), ()) else "gdb-multiarch"
 
 
 class GdbSession:
@@ -75,7 +90,10 @@ class GdbSession:
         """
         path = find_program(self._program)
         if path is None:
-            raise ToolError(f"{self._program} is not installed", remedy=_MISSING)
+            raise ToolError(
+                f"{self._program} is not installed",
+                remedy=f"apt-get install {self._program}   (names, lines and variables need it)",
+            )
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="forensics-gdb-"))
             limits = Limits(timeout_s=self._timeout_s, memory_bytes=_MEMORY)
@@ -234,13 +252,14 @@ def interactive_arguments(
     program: str | None,
     modules: list[tuple[str, int]],
     debug_folder: Path | None = None,
+    gdb: str = "gdb",
 ) -> list[str]:
     """The command line of a gdb for a person, with the same care and everything loaded.
 
     `modules` are path and load bias of the files that match the core. `debug_folder` holds debug
     information beside the system's, in the layout of `offer_debug_file`.
     """
-    arguments = ["gdb", "-nx", "-q", *_HARDENING]
+    arguments = [gdb, "-nx", "-q", *_HARDENING]
     if debug_folder is not None:
         arguments += ["-iex", f"set debug-file-directory {debug_folder}:{DEBUG_FOLDER}"]
     for setting in ("print pretty on", "confirm off"):

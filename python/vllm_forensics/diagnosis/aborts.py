@@ -177,10 +177,15 @@ def plain_abort(image: Image, context: FaultContext) -> Finding | None:
         return None
     text = abort_message(image)
     said = f': "{text}"' if text else "; it left no message in the C library"
+    recorded = context.signal.is_recorded
     return Finding(
         kind=FaultKind.ABORT,
         summary=f"The program called abort(){said}.",
-        proof=("SIGABRT, sent by the process to itself",),
+        proof=(
+            "SIGABRT, sent by the process to itself"
+            if recorded
+            else "SIGABRT, which abort() raises; the core does not record who sent it",
+        ),
         message=text,
         advice=("look at the last lines that the program printed to standard error",),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,10 +13,8 @@ from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Address
 from vllm_forensics.model.stack import Instruction, Operand, OperandKind
 
-_MASK: Final = (1 << 64) - 1
 _WRITE_BIT: Final = 2  # page-fault error code, Intel SDM 3A 4.7
 _FETCH_BIT: Final = 16
-_POINTER: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +84,14 @@ def effective_address(operand: Operand, registers: dict[str, int]) -> Address | 
             if value is None:
                 return None
             total += value * scale
-    return total & _MASK
+    return total & _address_mask(registers)
+
+
+def _address_mask(registers: MappingOf[str, int]) -> int:
+    """Which bits address memory: of AArch64's, the top byte is a tag that user code may set."""
+    if "eip" in registers:
+        return (1 << 32) - 1
+    return (1 << (56 if "pstate" in registers else 64)) - 1
 
 
 def register_value(name: str, registers: dict[str, int]) -> int | None:
@@ -97,7 +103,8 @@ def register_value(name: str, registers: dict[str, int]) -> int | None:
     if name == "eip" or name not in PARTS:
         return None
     whole, bits = PARTS[name]
-    value = registers.get(whole)
+    # i386 has no whole one: `ax` is a part of eax.
+    value = registers.get(whole, registers.get(f"e{whole[1:]}"))
     return None if value is None else value & ((1 << bits) - 1)
 
 
@@ -149,22 +156,20 @@ def operand_text(operand: Operand) -> str:
 
 def _stack_accesses(instruction: Instruction, context: FaultContext) -> list[MemoryAccess]:
     """Pushes and pops have no memory operand in the decoder's eyes."""
+    sp, bp, size = ("esp", "ebp", 4) if "esp" in context.registers else ("rsp", "rbp", 8)
+    if sp not in context.registers:
+        return []
     if instruction.mnemonic.startswith("push") or instruction.is_call:
-        access, address, operand, base = Access.WRITE, context.sp - _POINTER, "[rsp - 0x8]", "rsp"
+        access, address, operand, base = Access.WRITE, context.sp - size, f"[{sp} - {size:#x}]", sp
     elif instruction.mnemonic.startswith("pop") or instruction.is_return:
-        access, address, operand, base = Access.READ, context.sp, "[rsp]", "rsp"
+        access, address, operand, base = Access.READ, context.sp, f"[{sp}]", sp
     elif instruction.mnemonic == "leave":
-        frame = context.registers.get("rbp", 0)
-        access, address, operand, base = Access.READ, frame, "[rbp]", "rbp"
+        frame = context.registers.get(bp, 0)
+        access, address, operand, base = Access.READ, frame, f"[{bp}]", bp
     else:
         return []
-    if "rsp" not in context.registers:
-        return []
-    return [
-        MemoryAccess(
-            access=access, address=address & _MASK, size=_POINTER, operand=operand, base=base
-        )
-    ]
+    address &= _address_mask(context.registers)
+    return [MemoryAccess(access=access, address=address, size=size, operand=operand, base=base)]
 
 
 def _covers(access: MemoryAccess, address: Address) -> bool:

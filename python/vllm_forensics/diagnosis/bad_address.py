@@ -26,7 +26,7 @@ from vllm_forensics.diagnosis.wording import (
 from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
-from vllm_forensics.model.process import Address
+from vllm_forensics.model.process import Address, Architecture
 from vllm_forensics.model.signals import code_name
 from vllm_forensics.model.stack import OperandKind
 
@@ -227,8 +227,36 @@ def resent_without_trace(image: Image, context: FaultContext) -> Finding | None:
         or not sent_by_self
     ):
         return None
+    return _unusable(
+        image,
+        context,
+        "; a handler then sent the signal again",
+        f"the program sent the signal to itself (si_code {context.signal.code})",
+    )
+
+
+def unrecorded_fault(image: Image, context: FaultContext) -> Finding | None:
+    """A fault signal of which the core holds the number alone, at an operand that explains it."""
+    if context.signal.number not in {SIGSEGV, SIGBUS} or context.signal.is_recorded:
+        return None
+    nothing_known = "the core records neither si_code nor si_addr"
+    mapping = image.mapping_at(context.pc)
+    if isinstance(mapping, Gap):
+        return Finding(
+            kind=FaultKind.NULL_CALL if context.pc < NULL_PAGE else FaultKind.WILD_POINTER,
+            summary=f"Control went to {context.pc:#x}, where nothing is mapped.",
+            proof=(nothing_known, f"the program counter is {context.pc:#x}: {mapping.what}"),
+            access=Access.EXECUTE,
+            address=context.pc,
+        )
+    return _unusable(image, context, "", nothing_known)
+
+
+def _unusable(image: Image, context: FaultContext, after: str, known: str) -> Finding | None:
+    """The operand at the program counter that cannot be accessed."""
     for access in memory_accesses(image, context):
-        if not is_canonical(access.address):
+        is_x86_64 = image.process.architecture is Architecture.X86_64
+        if is_x86_64 and not is_canonical(access.address):
             return _non_canonical(access.address, access)
         mapping = image.mapping_at(access.address)
         if isinstance(mapping, Known) and mapping.value.readable:
@@ -238,10 +266,9 @@ def resent_without_trace(image: Image, context: FaultContext) -> Finding | None:
             kind = FaultKind.PROTECTED_PAGE
         return Finding(
             kind=kind,
-            summary=f"{access_text(access, context)} address {access.address:#x}; "
-            "a handler then sent the signal again.",
+            summary=f"{access_text(access, context)} address {access.address:#x}{after}.",
             proof=(
-                f"the program sent the signal to itself (si_code {context.signal.code})",
+                known,
                 f"the instruction it was at uses {access.operand} = {access.address:#x}, "
                 "which cannot be accessed",
             ),

@@ -6,16 +6,18 @@ import re
 import struct
 from typing import Final
 
-from vllm_forensics.diagnosis.access import faulting_access
+from vllm_forensics.diagnosis.access import PARTS, faulting_access
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.wording import NULL_PAGE
 from vllm_forensics.model.answer import Gap, Known, Tier
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Address, Architecture
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 
-_FIRST_ARGUMENT: Final = {"rdi", "x0"}
+_FIRST_ARGUMENT: Final = {Architecture.X86_64: "rdi", Architecture.AARCH64: "x0"}
+"""Where an object arrives, on machines whose decoder tells which registers code writes."""
 UNNAMED_HANDLER: Final = "a signal handler"
 _C_LIBRARY: Final = re.compile(r"libc[.-].*|libpthread[.-].*|ld-musl.*")
 _FAULTHANDLER: Final = struct.Struct("<ii")
@@ -23,6 +25,7 @@ _FAULTHANDLER: Final = struct.Struct("<ii")
 # and SIGSEGV.
 _FAULTHANDLER_SIZE: Final = 8 + 8 + 152 + 8
 _FAULTHANDLER_COUNT: Final = 5
+_WORD: Final = 8
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -106,9 +109,23 @@ def is_called_on_null(image: Image, context: FaultContext) -> bool:
     if not isinstance(symbol, Known) or not symbol.value.name.startswith("_ZNK"):
         return False
     access = faulting_access(image, context)
-    if access is None or access.base not in _FIRST_ARGUMENT:
+    object_register = _FIRST_ARGUMENT.get(image.process.architecture)
+    if access is None or access.base is None or access.base != object_register:
         return False
+    if _is_written_before(image, context.pc, access.base):
+        return False  # it holds something else by now: a pointer that the object held
     return dict(context.registers).get(access.base, NULL_PAGE) < NULL_PAGE
+
+
+def _is_written_before(image: Image, pc: Address, register: str) -> bool:
+    """Does the function change the register between its start and `pc`?"""
+    decoded = image.instructions(pc)
+    return isinstance(decoded, Known) and any(
+        PARTS.get(name, (name,))[0] == register
+        for step in decoded.value
+        if step.address < pc
+        for name in step.written
+    )
 
 
 def reraised_by(image: Image, context: FaultContext) -> str | None:
@@ -137,6 +154,8 @@ def _faulthandler(image: Image, context: FaultContext) -> str | None:
     Modules/faulthandler.c: an array `faulthandler_handlers` of signal number, whether enabled, name
     and previous handler; the handler disables its own entry before it sends the signal again.
     """
+    if image.process.architecture.word_size != _WORD:
+        return None
     for module in image.modules:
         if "python" not in module.name:
             continue

@@ -29,7 +29,7 @@ def null_call(image: Image, context: FaultContext) -> Finding | None:
         proof=(
             f"program counter {context.pc:#x} = si_addr",
             *(
-                [f"the word at the stack pointer, {caller:#x}, is the caller's return address"]
+                [f"{_return_place(image)}, {caller:#x}, is the caller's return address"]
                 if caller
                 else []
             ),
@@ -96,11 +96,17 @@ def stack_overflow(image: Image, context: FaultContext) -> Finding | None:
 
 
 def _return_address(image: Image, context: FaultContext) -> Address | None:
-    word = read_pointer(image, context.sp)
+    link = image.process.architecture.link_register
+    word = context.registers.get(link) if link else read_pointer(image, context.sp)
     if word is None:
         return None
     mapping = image.mapping_at(word)
     return word if isinstance(mapping, Known) and mapping.value.executable else None
+
+
+def _return_place(image: Image) -> str:
+    link = image.process.architecture.link_register
+    return f"the link register {link}" if link else "the word at the stack pointer"
 
 
 def _stack_above(image: Image, sp: Address) -> Mapping | None:

@@ -20,6 +20,7 @@ from vllm_forensics.model.image import Image
 _CLASSES: Final = {b"\0++CCUNG": 0x50, b"\0++CGNLC": 0x50}
 _DEPENDENT: Final = {b"\1++CCUNG", b"\1++CGNLC"}
 _OBJECT: Final = 0x20
+_WORD: Final = 8
 _TYPE_BEFORE_OBJECT: Final = 0x70
 _TERMINATE: Final = {
     "std::terminate", "__cxa_throw", "__cxa_rethrow", "__cxa_call_terminate",
@@ -69,6 +70,8 @@ def uncaught_exception(image: Image, context: FaultContext) -> Finding | None:
 
 def _thrown(image: Image, context: FaultContext) -> tuple[str, str | None] | None:
     """Type and text of the exception that a word on the stack leads to."""
+    if image.process.architecture.word_size != _WORD:
+        return None  # the places below are those of 64-bit machines
     stack = image.stack_words(context.thread)
     if not isinstance(stack, Known):
         return None

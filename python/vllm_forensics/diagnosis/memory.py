@@ -13,9 +13,10 @@ _SHORTER: Final = (1024, 64, 8, 1)
 
 
 def read_pointer(image: Image, address: Address) -> Address | None:
-    """The 8-byte word at `address`, or None where it cannot be read."""
-    raw = image.read(address, 8) if address > 0 else None
-    return int.from_bytes(raw.value, "little") if isinstance(raw, Known) else None
+    """The machine's word at `address`, or None where it cannot be read."""
+    machine = image.process.architecture
+    raw = image.read(address, machine.word_size) if address > 0 else None
+    return int.from_bytes(raw.value, machine.byte_order) if isinstance(raw, Known) else None
 
 
 def read_text(image: Image, address: Address) -> str | None:

@@ -7,6 +7,8 @@ from typing import Final
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Signal
+from vllm_forensics.model.signals import code_name
 
 _TERMINAL: Final = {2, 3}  # SIGINT, SIGQUIT: the kernel sends them for Ctrl-C and Ctrl-\
 
@@ -47,6 +49,10 @@ def unknown(image: Image, context: FaultContext) -> Finding:
     return Finding(
         kind=FaultKind.UNKNOWN,
         summary=summary,
-        proof=(f"signal {signal.number}, si_code {signal.code}",),
+        proof=(f"signal {signal.number}, {_code_text(signal)}",),
         address=signal.address,
     )
+
+
+def _code_text(signal: Signal) -> str:
+    return f"si_code {signal.code}" if signal.is_recorded else code_name(signal)

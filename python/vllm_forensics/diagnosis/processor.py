@@ -22,12 +22,15 @@ _TRAPS: Final = {
     "int3": "a breakpoint that no debugger was there to take",
     "brk": "a breakpoint or __builtin_trap",
     "udf": "an undefined instruction, placed on purpose",
+    "ebreak": "a breakpoint or __builtin_trap",
+    "c.ebreak": "a breakpoint or __builtin_trap",
+    "trap": "__builtin_trap",
 }
 
 
 def trap_instruction(image: Image, context: FaultContext) -> Finding | None:
     """A trap that the program itself contains."""
-    if context.signal.number not in {SIGILL, SIGTRAP} or not context.signal.from_kernel:
+    if context.signal.number not in {SIGILL, SIGTRAP} or not context.signal.may_be_fault:
         return None
     # After int3 the program counter stands behind the one-byte instruction (Intel SDM 2A, INT3).
     for pc in (context.pc, context.pc - 1):
@@ -113,4 +116,5 @@ def _divisor(image: Image, instruction: Instruction, context: FaultContext) -> i
         return register_value(operand.register, registers)
     address = effective_address(operand, registers)
     raw = image.read(address, operand.size) if address is not None else None
-    return int.from_bytes(raw.value, "little") if isinstance(raw, Known) else None
+    order = image.process.architecture.byte_order
+    return int.from_bytes(raw.value, order) if isinstance(raw, Known) else None

@@ -21,6 +21,7 @@ from vllm_forensics.diagnosis.bad_address import (
     protected_access,
     resent_without_trace,
     truncated_mapping,
+    unrecorded_fault,
     wild_pointer,
 )
 from vllm_forensics.diagnosis.context import FaultContext
@@ -47,6 +48,7 @@ RULES: Final[tuple[Rule, ...]] = (
     protected_access,
     wild_pointer,
     resent_without_trace,
+    unrecorded_fault,
     # Other faults of the processor.
     trap_instruction,
     illegal_instruction,

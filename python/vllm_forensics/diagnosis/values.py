@@ -33,11 +33,15 @@ def notable_registers(
         used = (operand.base, operand.index)
         if operand.kind is OperandKind.REGISTER:
             used = (operand.register, None)
-        names.extend(PARTS[name][0] if name in PARTS else name for name in used if name)
+        names.extend(
+            PARTS[name][0] if name in PARTS and name not in registers else name
+            for name in used
+            if name
+        )
     if instruction is not None and (
         instruction.is_call or instruction.mnemonic in {"push", "pop", "ret"}
     ):
-        names.append("rsp")
+        names += ["rsp", "esp"]
     return tuple(
         f"{name} {registers[name]:#x} {describe_value(image, registers[name])}"
         for name in dict.fromkeys(names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +10,6 @@ from typing import Final
 from vllm_forensics.evidence.elf import PF_X, PT_LOAD
 from vllm_forensics.evidence.modules import ModuleFile
 
-_SYM: Final = struct.Struct("<IBBHQQ")
 _FUNCTION_TYPES: Final = {2, 10}  # STT_FUNC, STT_GNU_IFUNC
 _MAX_SYMBOLS: Final = 5_000_000
 _X86_64: Final = 62
@@ -74,8 +72,9 @@ def covered_by_symbols(module: ModuleFile, offsets: Iterable[int]) -> set[int]:
         if section.name not in {".symtab", ".dynsym"}:
             continue
         rows = module.data[section.offset : section.offset + section.size]
-        count = min(len(rows) // _SYM.size, _MAX_SYMBOLS)
-        for _, info, _, index, start, size in _SYM.iter_unpack(rows[: count * _SYM.size]):
+        layout = module.header.layout
+        rows = rows[: min(len(rows) // layout.symbol.size, _MAX_SYMBOLS) * layout.symbol.size]
+        for _, info, _, index, start, size in layout.symbols(rows):
             if info & 15 not in _FUNCTION_TYPES or not index or not size:
                 continue
             first, end = bisect_left(wanted, start), bisect_left(wanted, start + size)

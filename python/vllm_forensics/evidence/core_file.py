@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from vllm_forensics.errors import EvidenceError
@@ -16,6 +19,8 @@ from vllm_forensics.evidence.elf import (
     PT_LOAD,
     PT_NOTE,
     Bytes,
+    Header,
+    Layout,
     Segment,
     build_id_of,
     parse_header,
@@ -23,8 +28,10 @@ from vllm_forensics.evidence.elf import (
     parse_segments,
 )
 from vllm_forensics.evidence.instructions import decode, decode_function
+from vllm_forensics.evidence.machines import machine_of
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.evidence.signal_frame import find_signal_frames
+from vllm_forensics.evidence.told_program import AT_PHDR, placed_program, told_program
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import (
     Address,
@@ -48,15 +55,11 @@ from vllm_forensics.model.stack import (
     Variable,
 )
 
-AT_PHDR: Final = 3
-
 _MAX_NOTES_BYTES: Final = 256 << 20
 _MAX_STACK: Final = 1 << 20
 _MAX_SEARCH: Final = 256 << 20
 _CHUNK: Final = 1 << 20
 _AROUND: Final = 512
-
-_MACHINES: Final = {62: Architecture.X86_64, 183: Architecture.AARCH64}
 
 
 class ModuleSource(Protocol):
@@ -86,27 +89,33 @@ class CoreImage:
                 "an ELF file, but not a core dump",
                 remedy="give the core that the program left, not the program",
             )
-        architecture = _MACHINES.get(header.machine)
-        if architecture is None:
+        layout = header.layout
+        machine = machine_of(header.machine, layout.word_size, layout.byte_order)
+        if machine is None:
             raise EvidenceError(
-                f"a core of another architecture ({header.machine_name}); "
-                "x86-64 and aarch64 are read",
+                f"a core of another architecture ({header.machine_name}, "
+                f"{8 * layout.word_size}-bit, {layout.byte_order}-endian); "
+                f"{', '.join(Architecture)} are read",
                 remedy="open it with gdb-multiarch, or triage it on such a machine",
             )
         self._data = data
         self._source = source
-        self._architecture = architecture
+        self._architecture = machine.architecture
         self._segments = parse_segments(data, header)
-        self.truncated_at, self.expected_size = self._measure(header.phoff, header.phnum)
-        notes = self._read_notes()
+        self.truncated_at, self.expected_size = self._measure(header)
+        notes = self._read_notes(layout)
         self._process, self._signal, self._threads = notes.process, notes.signal, notes.threads
         self._regions = Regions(self._segments, notes.files)
         self._decoded: dict[Address, Answer[tuple[Instruction, ...]]] = {}
         self._signal_frames: dict[int, tuple[SignalFrame, ...]] = {}
         self._undumped: list[tuple[MappedFile, int]] = []
+        self._modules: tuple[Module, ...] = ()
+        self._module_starts: list[Address] = []
+        self._unplaced: Module | None = None
         self._modules = tuple(self._find_modules(notes.files))
         self._regions.add_undumped(self._undumped)
         self._module_starts = [module.start for module in self._modules]
+        self._unplaced = None if notes.files else told_program(self, self._process)
         self._process = self._with_program(notes.process)
 
     # What the notes say at once.
@@ -129,6 +138,8 @@ class CoreImage:
     @property
     def modules(self) -> tuple[Module, ...]:
         """See `Image.modules`."""
+        if self._unplaced is not None:
+            self._place_program(self._unplaced)
         return self._modules
 
     @property
@@ -188,11 +199,15 @@ class CoreImage:
         mapping = self.mapping_at(thread.sp)
         if isinstance(mapping, Gap):
             return Gap(what=f"the stack pointer {thread.sp:#x} lies in no mapping")
-        start = thread.sp & -8
-        stack = self.read(start, (min(mapping.value.end - start, _MAX_STACK)) & -8)
+        size = self._architecture.word_size
+        start = thread.sp & -size
+        stack = self.read(start, (min(mapping.value.end - start, _MAX_STACK)) & -size)
         if isinstance(stack, Gap):
             return stack
-        return Known(value=StackWords(start=start, words=memoryview(stack.value).cast("Q")))
+        words: Sequence[int] = memoryview(stack.value).cast("Q" if size == 8 else "I")
+        if self._architecture.byte_order != sys.byteorder:
+            words = struct.unpack(f">{len(words)}Q", stack.value)
+        return Known(value=StackWords(start=start, words=words))
 
     def find_text(self, needle: bytes) -> Answer[bytes]:
         """See `Image.find_text`; the first 256 MiB of writable memory are searched."""
@@ -216,6 +231,8 @@ class CoreImage:
 
     def module_at(self, address: Address) -> Answer[Module]:
         """See `Image.module_at`."""
+        if self._unplaced is not None:
+            self._place_program(self._unplaced)
         at = bisect_right(self._module_starts, address) - 1
         if at >= 0 and address < self._modules[at].end:
             return Known(value=self._modules[at])
@@ -290,17 +307,18 @@ class CoreImage:
                     return file.imports_by_slot.get(operand.displacement - bias)
         return None
 
-    def _measure(self, phoff: int, phnum: int) -> tuple[int | None, int]:
+    def _measure(self, header: Header) -> tuple[int | None, int]:
         ends = [segment.offset + segment.file_size for segment in self._segments]
-        expected = max([phoff + 56 * phnum, *ends])
+        expected = max([header.phoff + header.layout.segment.size * header.phnum, *ends])
         return (len(self._data) if expected > len(self._data) else None), expected
 
-    def _read_notes(self) -> Notes:
+    def _read_notes(self, layout: Layout) -> Notes:
         notes = Notes(self._architecture)
         for segment in self._segments:
             if segment.type == PT_NOTE:
                 size = min(segment.file_size, _MAX_NOTES_BYTES)
-                notes.add_all(parse_notes(self._data[segment.offset : segment.offset + size]))
+                raw = self._data[segment.offset : segment.offset + size]
+                notes.add_all(parse_notes(raw, layout=layout))
         if not notes.threads:
             cut = f" (it is cut off after {self.truncated_at} bytes)" if self.is_truncated else ""
             raise EvidenceError(
@@ -311,17 +329,22 @@ class CoreImage:
 
     def _with_program(self, process: Process) -> Process:
         """The executable is the module that holds AT_PHDR; psargs is cut at 80 bytes, it is not."""
+        if self._unplaced is not None:
+            return replace(process, program=self._unplaced.path)
         module = self.module_at(process.auxv.get(AT_PHDR, 0))
-        if isinstance(module, Gap):
-            return process
-        return Process(
-            pid=process.pid,
-            architecture=process.architecture,
-            program=module.value.path,
-            command=process.command,
-            page_size=process.page_size,
-            auxv=process.auxv,
+        return process if isinstance(module, Gap) else replace(process, program=module.value.path)
+
+    def _place_program(self, told: Module) -> None:
+        """Ask for the file of a program that the core does not list, at the first question."""
+        self._unplaced = None
+        file = self._source(told)
+        placed = (
+            placed_program(self, told, file.value, self._process.page_size)
+            if isinstance(file, Known)
+            else told
         )
+        self._modules = (placed,) if placed is not None else ()
+        self._module_starts = [module.start for module in self._modules]
 
     def _read_within_region(self, address: Address, size: int) -> bytes | Gap:
         region = self._regions.at(address)
@@ -351,6 +374,8 @@ class CoreImage:
         file = self._source(module.value)
         if isinstance(file, Gap):
             return file
+        if module.value.headers is not None:  # the mapping does not know its file
+            return file.value.read(address - module.value.bias, size) or missing
         offset = mapping.file_offset + address - mapping.start
         chunk = bytes(file.value.data[offset : offset + size])
         return chunk or missing
@@ -378,8 +403,8 @@ class CoreImage:
         path, deleted = split_deleted(first.path)
         region = self._regions.at(first.start)
         held = min(first.end - first.start, region.file_size if region else 0, 1 << 16)
-        page = self._read_within_region(first.start, held) if held else b""
-        if isinstance(page, Gap) or not page.startswith(b"\x7fELF"):
+        head = self._read_within_region(first.start, held) if held else b""
+        if isinstance(head, Gap) or not head.startswith(b"\x7fELF"):
             if not any(item.mapping.executable for item in self._regions.between(first.start, end)):
                 return None
             # coredump_filter left the ELF header out: a module, but its identity is not known.
@@ -391,28 +416,30 @@ class CoreImage:
                 build_id=None,
                 deleted=deleted,
             )
-        view = memoryview(page)
+        view = memoryview(head)
         try:
-            segments = parse_segments(view, parse_header(view))
+            header = parse_header(view)
+            segments = parse_segments(view, header)
         except EvidenceError:
             return None
         build_id = None
         for segment in segments:
             if segment.type == PT_NOTE and build_id is None:
                 raw = view[segment.offset : segment.offset + segment.file_size]
-                build_id = build_id_of(parse_notes(raw, segment.align))
+                build_id = build_id_of(parse_notes(raw, segment.align, header.layout))
         loads = [segment for segment in segments if segment.type == PT_LOAD]
-        self._undumped += [(part, _flags_at(loads, part.offset)) for part in parts]
-        base = loads[0].address & -4096 if loads else 0
+        page = self._process.page_size
+        self._undumped += [(part, _flags_at(loads, part.offset, page)) for part in parts]
+        base = loads[0].address & -page if loads else 0
         return Module(
             path=path, start=first.start, end=end, bias=first.start - base,
             build_id=build_id, deleted=deleted,
         )  # fmt: skip
 
 
-def _flags_at(loads: list[Segment], offset: int) -> int:
+def _flags_at(loads: list[Segment], offset: int, page_size: int) -> int:
     """The rights of the segment that a file offset was mapped for; readable where none fits."""
-    fitting = (s.flags for s in loads if s.offset & -4096 <= offset < s.offset + s.file_size)
+    fitting = (s.flags for s in loads if s.offset & -page_size <= offset < s.offset + s.file_size)
     return next(fitting, PF_R)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.evidence.elf import Bytes, Note, text_at
+from vllm_forensics.evidence.machines import MACHINES
 from vllm_forensics.evidence.signal_frame import parse_siginfo
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import Address, Architecture, Process, Signal, Thread
@@ -20,18 +21,7 @@ NT_SIGINFO: Final = 0x53494749
 AT_PAGESZ: Final = 6
 
 _MAX_FILES: Final = 1 << 18
-_PRSTATUS_TID = struct.Struct("<i")
-
-# user_regs_struct, in the order of the kernel's ELF_GREGSET_T; at offset 112 of elf_prstatus.
-_REGISTERS: Final = {
-    Architecture.X86_64: (
-        "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx",
-        "rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base",
-        "ds", "es", "fs", "gs",
-    ),
-    Architecture.AARCH64: (*(f"x{number}" for number in range(31)), "sp", "pc", "pstate"),
-}  # fmt: skip
-_PC_SP: Final = {Architecture.X86_64: ("rip", "rsp"), Architecture.AARCH64: ("pc", "sp")}
+_MAX_PAGE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +42,9 @@ class Notes:
 
     def __init__(self, architecture: Architecture) -> None:
         """`architecture` decides which registers a thread's note holds."""
-        self._architecture = architecture
+        self._machine = MACHINES[architecture]
+        self._int = struct.Struct(f"{self._machine.order}i")
+        self._short = struct.Struct(f"{self._machine.order}h")
         self._auxv: dict[int, int] = {}
         self._psinfo: tuple[int, str, str] | None = None
         self.signal: Answer[Signal] = Gap(what="the core holds no signal information")
@@ -66,10 +58,10 @@ class Notes:
         pid, _, command = self._psinfo or (first, "", "")
         return Process(
             pid=pid,
-            architecture=self._architecture,
+            architecture=self._machine.architecture,
             program=None,
             command=command,
-            page_size=self._auxv.get(AT_PAGESZ, 4096),
+            page_size=self._page_size,
             auxv=dict(self._auxv),
         )
 
@@ -90,45 +82,56 @@ class Notes:
                 except struct.error:
                     continue
 
+    @property
+    def _page_size(self) -> int:
+        told = self._auxv.get(AT_PAGESZ, 0)
+        is_sound = told.bit_count() == 1 and told <= _MAX_PAGE
+        return told if is_sound else self._machine.page_size
+
     def _add_thread(self, data: Bytes) -> None:
-        names = _REGISTERS[self._architecture]
-        values = struct.unpack_from(f"<{len(names)}Q", data, 112)
-        registers = dict(zip(names, values, strict=True))
-        pc, sp = _PC_SP[self._architecture]
+        machine = self._machine
+        values = machine.words.unpack_from(data, machine.offsets.registers)
+        registers = dict(zip(machine.registers, values, strict=True))
         first = not self.threads
-        (tid,) = _PRSTATUS_TID.unpack_from(data, 32)
+        (tid,) = self._int.unpack_from(data, machine.offsets.tid)
         self.threads += (
             Thread(
                 tid=tid,
                 crashed=first,
                 registers=registers,
-                pc=registers[pc],
-                sp=registers[sp],
+                pc=registers[machine.pc],
+                sp=registers[machine.sp],
                 name=self._psinfo[1] if self._psinfo and tid == self._psinfo[0] else None,
             ),
         )
-        (cursig,) = struct.unpack_from("<h", data, 12)
-        if first and cursig and isinstance(self.signal, Gap):
-            self.signal = Known(value=Signal(number=cursig, code=0))
+        if first and isinstance(self.signal, Gap):
+            # The kernel writes pr_info.si_signo and pr_cursig, qemu-user 7.2 the first alone:
+            # si_signo 11, pr_cursig 0.
+            (written,) = self._int.unpack_from(data)
+            (current,) = self._short.unpack_from(data, 12)
+            if number := current or written:
+                self.signal = Known(value=Signal(number=number, code=0, is_recorded=False))
 
     def _add_psinfo(self, data: Bytes) -> None:
-        (pid,) = struct.unpack_from("<i", data, 24)
-        self._psinfo = (pid, text_at(data, 40, 16), text_at(data, 56, 80).rstrip())
+        at = self._machine.offsets
+        (pid,) = self._int.unpack_from(data, at.pid)
+        self._psinfo = (pid, text_at(data, at.name, 16), text_at(data, at.arguments, 80).rstrip())
 
     def _add_signal(self, data: Bytes) -> None:
-        if isinstance(self.signal, Known) and self.signal.value.code:
+        if isinstance(self.signal, Known) and self.signal.value.is_recorded:
             return
-        self.signal = Known(value=parse_siginfo(data))
+        self.signal = Known(value=parse_siginfo(data, self._machine))
 
     def _add_auxv(self, data: Bytes) -> None:
-        usable = data[: len(data) // 16 * 16]
-        self._auxv = dict(struct.iter_unpack("<QQ", usable))
+        pair = self._machine.pair
+        self._auxv = dict(pair.iter_unpack(data[: len(data) // pair.size * pair.size]))
 
     def _add_files(self, data: Bytes) -> None:
-        count, page_size = struct.unpack_from("<QQ", data)
-        count = min(count, _MAX_FILES, max(0, (len(data) - 16) // 24))
-        table = data[16 : 16 + 24 * count]
-        paths = bytes(data[16 + 24 * count :]).split(b"\0")
+        head, row = self._machine.pair, self._machine.triple
+        count, page_size = head.unpack_from(data)
+        count = min(count, _MAX_FILES, max(0, (len(data) - head.size) // row.size))
+        table = data[head.size : head.size + row.size * count]
+        paths = bytes(data[head.size + row.size * count :]).split(b"\0")
         self.files = tuple(
             MappedFile(
                 start=start,
@@ -136,8 +139,6 @@ class Notes:
                 offset=offset * page_size,
                 path=path.decode("utf-8", "surrogateescape"),
             )
-            for (start, end, offset), path in zip(
-                struct.iter_unpack("<QQQ", table), paths, strict=False
-            )
+            for (start, end, offset), path in zip(row.iter_unpack(table), paths, strict=False)
             if start < end
         )

@@ -1,11 +1,11 @@
-"""ELF as in elf(5) and the System V ABI: headers, program headers, notes. 64-bit, little-endian."""
+"""ELF as in elf(5) and the System V ABI: headers, program headers, notes, of 32 and 64 bits."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from vllm_forensics.errors import EvidenceError
 
@@ -23,20 +23,73 @@ PF_X: Final = 1
 PF_W: Final = 2
 PF_R: Final = 4
 
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_PHDR = struct.Struct("<IIQQQQQQ")
-_SHDR = struct.Struct("<IIQQQQIIQQ")
-_NHDR = struct.Struct("<III")
 _PN_XNUM: Final = 0xFFFF
+_IDENT: Final = 6
+"""Bytes up to and with EI_DATA."""
 _MAX_PROGRAM_HEADERS: Final = 1 << 20
 _MAX_SECTIONS: Final = 1 << 16
 
 Bytes = memoryview
 
+SymbolRow = tuple[int, int, int, int, int, int]
+"""st_name, st_info, st_other, st_shndx, st_value, st_size: the order of Elf64_Sym."""
+
+
+class Layout:
+    """How a class and a byte order lay the structures out; rows come in the 64-bit order."""
+
+    def __init__(self, *, word_size: int, order: str) -> None:
+        """`order` is `<` or `>`, as `struct` writes it."""
+        self.word_size = word_size
+        self.byte_order: Literal["little", "big"] = "little" if order == "<" else "big"
+        wide = word_size == 8
+        self.header = struct.Struct(f"{order}16sHHI{'QQQ' if wide else 'III'}IHHHHHH")
+        self.segment = struct.Struct(f"{order}IIQQQQQQ" if wide else f"{order}8I")
+        self.section = struct.Struct(f"{order}IIQQQQIIQQ" if wide else f"{order}10I")
+        self.symbol = struct.Struct(f"{order}IBBHQQ" if wide else f"{order}IIIBBH")
+        self.dynamic = struct.Struct(f"{order}qQ" if wide else f"{order}iI")
+        self.note = struct.Struct(f"{order}III")
+        # 64-bit machines have Elf64_Rela; of the 32-bit ones, i386 has Elf32_Rel.
+        self.relocation = struct.Struct(f"{order}QQq" if wide else f"{order}II")
+
+    def segments(self, table: Bytes) -> Iterator[tuple[int, ...]]:
+        """Rows of p_type, p_flags, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align."""
+        rows = self.segment.iter_unpack(table)
+        if self.word_size == 8:
+            return rows
+        return ((row[0], row[6], *row[1:6], row[7]) for row in rows)
+
+    def symbols(self, table: Bytes) -> Iterator[SymbolRow]:
+        """The rows of a symbol table."""
+        rows = self.symbol.iter_unpack(table)
+        if self.word_size == 8:
+            return rows
+        return (
+            (name, info, other, section, value, size)
+            for name, value, size, info, other, section in rows
+        )
+
+    def relocations(self, table: Bytes) -> Iterator[tuple[int, int, int]]:
+        """Rows of r_offset, the symbol's index and the relocation's type."""
+        size = self.relocation.size
+        shift = 32 if self.word_size == 8 else 8
+        for where, info, *_ in self.relocation.iter_unpack(table[: len(table) // size * size]):
+            yield where, info >> shift, info & ((1 << shift) - 1)
+
+
+_LAYOUTS: Final = {
+    (1, 1): Layout(word_size=4, order="<"),
+    (1, 2): Layout(word_size=4, order=">"),
+    (2, 1): Layout(word_size=8, order="<"),
+    (2, 2): Layout(word_size=8, order=">"),
+}
+"""By EI_CLASS and EI_DATA."""
+LITTLE_64: Final = _LAYOUTS[2, 1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The fields of Elf64_Ehdr that are used here."""
+    """The fields of the ELF header that are used here."""
 
     type: int
     machine: int
@@ -45,6 +98,8 @@ class Header:
     shoff: int
     shnum: int
     shstrndx: int
+    entry: int = 0
+    layout: Layout = LITTLE_64
 
     @property
     def machine_name(self) -> str:
@@ -54,7 +109,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Elf64_Phdr."""
+    """A program header."""
 
     type: int
     flags: int
@@ -67,7 +122,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Elf64_Shdr, with its name resolved."""
+    """A section header, with its name resolved."""
 
     name: str
     type: int
@@ -91,63 +146,64 @@ def parse_header(data: Bytes) -> Header:
     """Read the ELF header.
 
     Raises:
-        EvidenceError: not ELF, or of a class or byte order that is not read here.
+        EvidenceError: not ELF, cut off, or of no class or byte order that there is.
 
     """
     if bytes(data[:4]) != b"\x7fELF":
         raise EvidenceError("not an ELF file", remedy="give a core dump that the kernel wrote")
-    if len(data) < _EHDR.size:
+    if len(data) >= _IDENT and (data[4], data[5]) not in _LAYOUTS:
         raise EvidenceError(
-            f"the ELF header is cut off after {len(data)} of {_EHDR.size} bytes",
+            f"an ELF file of an unknown class ({data[4]}) or byte order ({data[5]})",
+            remedy="copy the file again: its first bytes are damaged",
+        )
+    layout = _LAYOUTS[data[4], data[5]] if len(data) >= _IDENT else LITTLE_64
+    if len(data) < layout.header.size:
+        raise EvidenceError(
+            f"the ELF header is cut off after {len(data)} of {layout.header.size} bytes",
             remedy="copy the file again; was the disk full?",
         )
-    if data[4] != 2 or data[5] != 1:
-        bits = {1: "32-bit", 2: "64-bit"}.get(data[4], "unknown-class")
-        order = {1: "little-endian", 2: "big-endian"}.get(data[5], "unknown-order")
-        raise EvidenceError(
-            f"a {bits} {order} ELF file; 64-bit little-endian ones are read",
-            remedy="open it with a gdb for that architecture (gdb-multiarch)",
-        )
-    fields = _EHDR.unpack_from(data)
+    fields = layout.header.unpack_from(data)
     phnum = fields[10]
     if phnum == _PN_XNUM and fields[6]:
         # More than 65,534 segments: elf(5) puts the true number into sh_info of section 0.
         try:
-            phnum = _SHDR.unpack_from(data, fields[6])[7]
+            phnum = layout.section.unpack_from(data, fields[6])[7]
         except (struct.error, OverflowError):
             phnum = _PN_XNUM
     return Header(
         type=fields[1],
         machine=fields[2],
+        entry=fields[4],
         phoff=fields[5],
         phnum=min(phnum, _MAX_PROGRAM_HEADERS),
         shoff=fields[6],
         shnum=fields[12],
         shstrndx=fields[13],
+        layout=layout,
     )
 
 
 def parse_segments(data: Bytes, header: Header) -> tuple[Segment, ...]:
     """Read the program headers; those beyond the end of the data are left out."""
-    available = max(0, len(data) - header.phoff) // _PHDR.size
-    count = min(header.phnum, available)
-    table = data[header.phoff : header.phoff + count * _PHDR.size]
+    size = header.layout.segment.size
+    count = min(header.phnum, max(0, len(data) - header.phoff) // size)
+    table = data[header.phoff : header.phoff + count * size]
     return tuple(
         Segment(
             type=kind, flags=flags, offset=offset, address=address,
             file_size=file_size, memory_size=memory_size, align=align,
         )
         for kind, flags, offset, address, _, file_size, memory_size, align
-        in _PHDR.iter_unpack(table)
+        in header.layout.segments(table)
     )  # fmt: skip
 
 
 def parse_sections(data: Bytes, header: Header) -> tuple[Section, ...]:
     """Read the section headers with their names; none where the table is damaged or stripped."""
-    end = header.shoff + header.shnum * _SHDR.size
+    end = header.shoff + header.shnum * header.layout.section.size
     if not header.shoff or end > len(data) or header.shnum > _MAX_SECTIONS:
         return ()
-    rows = list(_SHDR.iter_unpack(data[header.shoff : end]))
+    rows = list(header.layout.section.iter_unpack(data[header.shoff : end]))
     if header.shstrndx >= len(rows):
         return ()
     names = data[rows[header.shstrndx][4] :][: rows[header.shstrndx][5]]
@@ -160,15 +216,16 @@ def parse_sections(data: Bytes, header: Header) -> tuple[Section, ...]:
     )  # fmt: skip
 
 
-def parse_notes(data: Bytes, align: int = 4) -> Iterator[Note]:
+def parse_notes(data: Bytes, align: int = 4, layout: Layout = LITTLE_64) -> Iterator[Note]:
     """Walk a note segment until its end or until an entry does not fit."""
     align = 8 if align == 8 else 4
+    head = layout.note
     offset = 0
-    while offset + _NHDR.size <= len(data):
-        name_size, size, kind = _NHDR.unpack_from(data, offset)
-        name_start = offset + _NHDR.size
+    while offset + head.size <= len(data):
+        name_size, size, kind = head.unpack_from(data, offset)
+        name_start = offset + head.size
         # Rounded from the entry's start, header included (glibc's ELF_NOTE_DESC_OFFSET).
-        start = offset + _round_up(_NHDR.size + name_size, align)
+        start = offset + _round_up(head.size + name_size, align)
         if start + size > len(data):
             return
         owner = bytes(data[name_start : name_start + min(name_size, 64)]).rstrip(b"\0")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from vllm_forensics.evidence.machines import MACHINES
+from vllm_forensics.evidence.plain_operands import plain_instruction
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import Address, Architecture
 from vllm_forensics.model.stack import Instruction, Operand, OperandKind
@@ -17,9 +19,11 @@ _WINDOW: Final = 64
 _MAX_FUNCTION: Final = 64 << 10
 _LONGEST: Final = 15
 _MOVES: Final = ("mov", "vmov", "vpmov", "vextract", "vcompress", "vpcompress")
+_ALIASES: Final = {"fp": "x29", "lr": "x30"}
+"""capstone's words for two registers of aarch64."""
 _BASIC_GROUPS: Final = {
-    "call", "jump", "ret", "int", "iret", "privilege", "branch_relative", "mode64", "not64bitmode",
-    "vm",
+    "call", "jump", "ret", "return", "int", "iret", "privilege", "branch_relative", "mode64",
+    "not64bitmode", "vm",
 }  # fmt: skip
 
 
@@ -72,15 +76,22 @@ def _read_up_to(memory: Memory, start: Address, size: int) -> bytes | Gap:
 def _decoder(architecture: Architecture) -> capstone.Cs:
     import capstone
 
-    if architecture is Architecture.X86_64:
-        decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
-    else:
-        decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    family, modes = MACHINES[architecture].decoder
+    mode = sum(getattr(capstone, name) for name in modes.split("|"))
+    decoder = capstone.Cs(getattr(capstone, family), mode)
     decoder.detail = True
     return decoder
 
 
 def _convert(found: Any, architecture: Architecture) -> Instruction:
+    match architecture:
+        case Architecture.X86_64 | Architecture.I386 | Architecture.AARCH64:
+            return _convert_detailed(found, architecture)
+        case Architecture.RISCV64 | Architecture.PPC64LE | Architecture.S390X:
+            return plain_instruction(found.address, found.size, found.mnemonic, found.op_str)
+
+
+def _convert_detailed(found: Any, architecture: Architecture) -> Instruction:
     groups = {found.group_name(group).lower() for group in found.groups}
     written = {found.reg_name(register) for register in found.regs_access()[1]}
     return Instruction(
@@ -94,8 +105,8 @@ def _convert(found: Any, architecture: Architecture) -> Instruction:
         features=tuple(sorted(groups - _BASIC_GROUPS)),
         is_call="call" in groups,
         is_jump="jump" in groups and "call" not in groups,
-        is_return="ret" in groups,
-        written=tuple(sorted(name for name in written if name)),
+        is_return=not groups.isdisjoint({"ret", "return"}),
+        written=tuple(sorted(_ALIASES.get(name, name) for name in written if name)),
     )
 
 
@@ -113,22 +124,22 @@ def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Op
             size=size,
             reads=reads,
             writes=writes,
-            register=found.reg_name(operand.reg),
+            register=_register(found, operand.reg),
         )
     if operand.type == capstone.CS_OP_MEM:
         memory = operand.mem
-        base = found.reg_name(memory.base) if memory.base else None
+        base = _register(found, memory.base) if memory.base else None
         displacement = memory.disp
         if base == "rip":
             base, displacement = None, displacement + found.address + found.size
         segment = getattr(memory, "segment", 0)
         return Operand(
             kind=OperandKind.MEMORY,
-            size=size if architecture is Architecture.X86_64 else _aarch64_size(found),
+            size=_aarch64_size(found) if architecture is Architecture.AARCH64 else size,
             reads=reads,
             writes=writes,
             base=base,
-            index=found.reg_name(memory.index) if memory.index else None,
+            index=_register(found, memory.index) if memory.index else None,
             segment=found.reg_name(segment) if segment else None,
             scale=getattr(memory, "scale", 1),
             displacement=displacement,
@@ -138,6 +149,12 @@ def _convert_operand(found: Any, operand: Any, architecture: Architecture) -> Op
         if operand.type == capstone.CS_OP_IMM
         else 0,
     )  # fmt: skip
+
+
+def _register(found: Any, number: int) -> str:
+    """A register as the core's notes call it."""
+    name: str = found.reg_name(number)
+    return _ALIASES.get(name, name)
 
 
 def _stores(found: Any, operand: Any) -> bool:

@@ -7,7 +7,6 @@ runtimes it loads), and the debug information (with which flags each translation
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -25,8 +24,6 @@ from vllm_forensics.model.build import (
     Verdict,
 )
 
-_SYM = struct.Struct("<IBBHQQ")
-_DYN = struct.Struct("<qQ")
 _DT_NEEDED: Final = 1
 _ET_EXEC: Final = 2
 _PT_INTERP: Final = 3
@@ -272,7 +269,8 @@ def _needed(module: ModuleFile) -> Iterator[str]:
     names = module.sections[dynamic.link]
     strings = module.data[names.offset : names.offset + names.size]
     raw = module.data[dynamic.offset : dynamic.offset + dynamic.size]
-    for tag, value in _DYN.iter_unpack(raw[: len(raw) // _DYN.size * _DYN.size]):
+    row = module.header.layout.dynamic
+    for tag, value in row.iter_unpack(raw[: len(raw) // row.size * row.size]):
         if tag == _DT_NEEDED:
             yield text_at(strings, value)
 
@@ -285,8 +283,9 @@ def _symbols(module: ModuleFile) -> _Symbols:
         names = module.sections[table.link]
         strings = module.data[names.offset : names.offset + names.size]
         raw = module.data[table.offset : table.offset + table.size]
-        count = min(len(raw) // _SYM.size, _MAX_SYMBOLS)
-        for name, info, _, section, _, _ in _SYM.iter_unpack(raw[: count * _SYM.size]):
+        layout = module.header.layout
+        count = min(len(raw) // layout.symbol.size, _MAX_SYMBOLS)
+        for name, info, _, section, _, _ in layout.symbols(raw[: count * layout.symbol.size]):
             if section:
                 defined.add(text_at(strings, name))
             elif info >> 4 != _STB_WEAK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,23 +27,20 @@ from vllm_forensics.evidence.elf import (
     parse_segments,
     text_at,
 )
-from vllm_forensics.model.process import Symbol
+from vllm_forensics.evidence.machines import machine_of
+from vllm_forensics.model.process import ProgramHeaders, Symbol
 
 T = TypeVar("T")
 
 _PF_X: Final = 1
 _MAX_CODE: Final = 64 << 20
 _MAX_ANSWERS: Final = 4096
-_SYM = struct.Struct("<IBBHQQ")
-_DYN = struct.Struct("<qQ")
 _DT_SONAME: Final = 14
-_RELA = struct.Struct("<QQq")
 _FUNCTION_TYPES: Final = {2, 10}  # STT_FUNC, STT_GNU_IFUNC
 _EXPORTED: Final = {1, 2}  # STB_GLOBAL, STB_WEAK
+_RELOCATIONS: Final = {".rela.plt", ".rela.dyn", ".rel.plt", ".rel.dyn"}
 _MAX_TAILS: Final = 1000
 _MAX_SYMBOLS: Final = 5_000_000
-_JUMP_SLOTS: Final = {7, 1026}  # R_X86_64_JUMP_SLOT, R_AARCH64_JUMP_SLOT
-_GLOB_DATS: Final = {6, 1025}  # R_X86_64_GLOB_DAT, R_AARCH64_GLOB_DAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,8 @@ class ModuleFile:
         ]
         places += [(s.offset, s.size, 4) for s in self.sections if s.type == SHT_NOTE]
         for offset, size, align in places:
-            if found := build_id_of(parse_notes(self.data[offset : offset + size], align)):
+            raw = self.data[offset : offset + size]
+            if found := build_id_of(parse_notes(raw, align, self.header.layout)):
                 return found
         return None
 
@@ -130,7 +129,8 @@ class ModuleFile:
             return None
         strings = self.sections[dynamic.link]
         raw = self.data[dynamic.offset : dynamic.offset + dynamic.size]
-        for tag, value in _DYN.iter_unpack(raw[: len(raw) // _DYN.size * _DYN.size]):
+        row = self.header.layout.dynamic
+        for tag, value in row.iter_unpack(raw[: len(raw) // row.size * row.size]):
             if tag == _DT_SONAME:
                 return text_at(self.data[strings.offset : strings.offset + strings.size], value)
         return None
@@ -143,7 +143,7 @@ class ModuleFile:
         wanted = name.encode() + b"\0"
         for table in self._symbol_tables:
             offsets = _offsets_of(bytes(table.names), wanted)
-            for row in _SYM.iter_unpack(table.rows) if offsets else ():
+            for row in self.header.layout.symbols(table.rows) if offsets else ():
                 if row[0] in offsets and row[3]:
                     return Symbol(name=name, address=row[4], size=row[5])
         return None
@@ -160,7 +160,7 @@ class ModuleFile:
         for table in self._symbol_tables:
             found = [
                 row
-                for row in _SYM.iter_unpack(table.rows)
+                for row in self.header.layout.symbols(table.rows)
                 if row[4] <= address < row[4] + row[5] and row[1] & 15 in _FUNCTION_TYPES and row[3]
             ]
             if found:
@@ -194,20 +194,34 @@ class ModuleFile:
     def imports_by_slot(self) -> dict[int, str]:
         """Where the dynamic linker stores an imported function's address → that function's name."""
         dynsym = next((table for table in self._symbol_tables if table.dynamic), None)
-        if dynsym is None:
+        layout = self.header.layout
+        machine = machine_of(self.header.machine, layout.word_size, layout.byte_order)
+        if dynsym is None or machine is None:
             return {}
-        rows = list(_SYM.iter_unpack(dynsym.rows))
+        imports = {machine.jump_slot, machine.glob_dat}
+        rows = list(self.header.layout.symbols(dynsym.rows))
         slots: dict[int, str] = {}
         for section in self.sections:
-            if section.name not in {".rela.plt", ".rela.dyn"}:
+            if section.name not in _RELOCATIONS:
                 continue
             raw = self.data[section.offset : section.offset + section.size]
-            raw = raw[: len(raw) // _RELA.size * _RELA.size]
-            for where, info, _ in _RELA.iter_unpack(raw):
-                index = info >> 32
-                if info & 0xFFFFFFFF in _JUMP_SLOTS | _GLOB_DATS and 0 < index < len(rows):
+            for where, index, kind in self.header.layout.relocations(raw):
+                if kind in imports and 0 < index < len(rows):
                     slots[where] = text_at(dynsym.names, rows[index][0])
         return slots
+
+    def bias_by(self, told: ProgramHeaders) -> int | None:
+        """How far from its own addresses the file was mapped; None where it is another file.
+
+        The number of its headers and the way from them to its entry point must be the told ones.
+        """
+        for segment in self.segments:
+            inside = self.header.phoff - segment.offset
+            if segment.type == PT_LOAD and 0 <= inside < segment.file_size:
+                bias = told.address - (segment.address + inside)
+                fits = (told.count, told.entry) == (self.header.phnum, self.header.entry + bias)
+                return bias if fits and bias >= 0 else None
+        return None
 
     def read(self, address: int, size: int) -> bytes | None:
         """Bytes at an (unbiased) address, as far as the file backs them."""
@@ -235,10 +249,11 @@ class ModuleFile:
     def _table(self, section: Section) -> _SymbolTable:
         strings = self.sections[section.link]
         raw = self.data[section.offset : section.offset + section.size]
-        count = min(len(raw) // _SYM.size, _MAX_SYMBOLS)
+        size = self.header.layout.symbol.size
+        count = min(len(raw) // size, _MAX_SYMBOLS)
         return _SymbolTable(
             dynamic=section.name == ".dynsym",
-            rows=raw[: count * _SYM.size],
+            rows=raw[: count * size],
             names=self.data[strings.offset : strings.offset + strings.size],
         )
 
@@ -251,8 +266,14 @@ class ModuleFile:
             # Version 1, count as udata4, table as datarel sdata4: what GNU ld, gold and lld write.
             if len(raw) < 12 or raw[0] != 1 or raw[2] != 0x03 or raw[3] != 0x3B:
                 return None
-            count = min(int.from_bytes(raw[8:12], "little"), (len(raw) - 12) // 8)
-            starts = memoryview(bytes(raw[12 : 12 + count * 8])).cast("i")[::2].tolist()
+            order = self.header.layout.byte_order
+            count = min(int.from_bytes(raw[8:12], order), (len(raw) - 12) // 8)
+            table = memoryview(bytes(raw[12 : 12 + count * 8]))
+            starts = (
+                table.cast("i")[::2].tolist()
+                if order == sys.byteorder
+                else [start for start, _ in struct.iter_unpack(">ii", table)]
+            )
             wanted = address - segment.address
             low, high = 0, count
             while low < high:

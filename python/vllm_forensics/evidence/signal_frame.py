@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from vllm_forensics.evidence.instructions import decode
+from vllm_forensics.evidence.machines import MACHINES, Machine
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import (
@@ -25,8 +26,6 @@ from vllm_forensics.model.process import (
     Thread,
 )
 
-_SIGINFO = struct.Struct("<iii4xQ")
-_SENDER = struct.Struct("<iI")
 _FAULT_SIGNALS: Final = {4, 5, 7, 8, 11}  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
 
 # mov $15, %rax; syscall: __restore_rt of glibc and musl, every x86-64 handler's return address.
@@ -74,15 +73,18 @@ class Memory(Protocol):
         """The module's file on this machine, if it is the one that crashed."""
 
 
-def parse_siginfo(data: bytes | memoryview) -> Signal:
-    """A siginfo_t as the kernel lays it out on 64-bit machines.
+def parse_siginfo(
+    data: bytes | memoryview, machine: Machine = MACHINES[Architecture.X86_64]
+) -> Signal:
+    """A siginfo_t as the kernel lays it out.
 
     Raises:
-        struct.error: fewer than 24 bytes.
+        struct.error: fewer than 24 bytes; of a 32-bit machine, 16.
 
     """
-    number, _, code, address = _SIGINFO.unpack_from(data)
-    sender, _ = _SENDER.unpack_from(data, 16)
+    number, _, code = machine.ints.unpack_from(data)
+    (sender,) = machine.sender.unpack_from(data, machine.offsets.siginfo)
+    (address,) = machine.address.unpack_from(data, machine.offsets.siginfo)
     return Signal(
         number=number,
         code=code,

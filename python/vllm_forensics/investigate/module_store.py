@@ -13,7 +13,7 @@ from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.modules import ModuleFile, parse_module
 from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Answer, Gap, Known
-from vllm_forensics.model.process import Module
+from vllm_forensics.model.process import Module, ProgramHeaders
 
 _OPEN_FILES: Final = 192
 """Each stays mapped, with a descriptor: fewer than the usual limit of 1,024 for two threads."""
@@ -101,7 +101,28 @@ class ModuleStore:
         answer = self.unchecked(module)
         if isinstance(answer, Gap):
             return answer
-        return _mismatch(module, answer.value.build_id) or self._with_debug(module, answer)
+        gap = (
+            _mismatch(module, answer.value.build_id)
+            if module.headers is None
+            else self._doubt(module, module.headers, answer.value)
+        )
+        return gap or self._with_debug(module, answer)
+
+    def _doubt(self, module: Module, told: ProgramHeaders, file: ModuleFile) -> Gap | None:
+        """Why a file is not taken for a program of which the core holds no build-id."""
+        if self.executable is None:
+            return Gap(
+                what=f"the core lists no files and no build-ids, so {module.name} cannot be found "
+                "and checked",
+                remedy="pass --executable PATH, if you have the very build that crashed",
+            )
+        if file.bias_by(told) is None:
+            return Gap(
+                what=f"{self.executable} is not the program that crashed: its headers and entry "
+                "point lie elsewhere",
+                remedy="pass --executable with the very build that crashed",
+            )
+        return None
 
     def _with_debug(self, module: Module, answer: Known[ModuleFile]) -> Known[ModuleFile]:
         """Add the separate debug information of a stripped file: its symbol table names more."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 Address = int
 
@@ -14,7 +15,36 @@ class Architecture(StrEnum):
     """A processor whose cores are understood; the values are what gdb and ELF tools print."""
 
     X86_64 = "x86-64"
+    I386 = "i386"
     AARCH64 = "aarch64"
+    RISCV64 = "riscv64"
+    PPC64LE = "ppc64le"
+    S390X = "s390x"
+
+    @property
+    def word_size(self) -> int:
+        """Bytes of a pointer, and of C's `long`."""
+        return 4 if self is Architecture.I386 else 8
+
+    @property
+    def byte_order(self) -> Literal["little", "big"]:
+        """How memory holds a word."""
+        return "big" if self is Architecture.S390X else "little"
+
+    @property
+    def link_register(self) -> str | None:
+        """Where a call leaves its return address; None where it is pushed onto the stack."""
+        match self:
+            case Architecture.X86_64 | Architecture.I386:
+                return None
+            case Architecture.AARCH64:
+                return "x30"
+            case Architecture.RISCV64:
+                return "ra"
+            case Architecture.PPC64LE:
+                return "lr"
+            case Architecture.S390X:
+                return "r14"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +57,18 @@ class Signal:
     """si_addr; set for SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGTRAP that the kernel raised."""
     sender_pid: int | None = None
     """si_pid; set when a process sent the signal (si_code <= 0)."""
+    is_recorded: bool = True
+    """False where only the number is known: a core without siginfo_t, from qemu-user for one."""
 
     @property
     def from_kernel(self) -> bool:
         """The processor or kernel noticed a fault: si_code is positive (sigaction(2))."""
         return self.code > 0
+
+    @property
+    def may_be_fault(self) -> bool:
+        """The same, or nothing is known of where it came from."""
+        return self.from_kernel or not self.is_recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +100,7 @@ class SignalFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackWords:
-    """A stretch of stack as 8-byte words, lowest address first."""
+    """A stretch of stack as words of the machine's size, lowest address first."""
 
     start: Address
     words: Sequence[int]
@@ -84,6 +121,15 @@ class Mapping:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramHeaders:
+    """What the kernel told a program of its file: AT_PHDR, AT_PHNUM, AT_ENTRY (getauxval(3))."""
+
+    address: Address
+    count: int
+    entry: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
     """An ELF file that was mapped: executable, shared library or extension module."""
 
@@ -95,6 +141,8 @@ class Module:
     build_id: str | None
     """From the core itself; None where the core does not hold the file's first page."""
     deleted: bool = False
+    headers: ProgramHeaders | None = None
+    """Of a program that is known by these alone: its core lists no files."""
 
     @property
     def name(self) -> str:

@@ -34,7 +34,9 @@ def signal_name(number: int) -> str:
 
 
 def code_name(signal: Signal) -> str:
-    """`SEGV_MAPERR` for code 1 of SIGSEGV; the number where it has no name."""
+    """`SEGV_MAPERR` for code 1 of SIGSEGV; the number where it has no name, or words for none."""
+    if not signal.is_recorded:
+        return "si_code not recorded"
     general = _GENERAL.get(signal.code)
     if general is not None:
         return general

@@ -23,7 +23,7 @@ class SignalWire(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     name: str
-    code: str
+    code: str | None
     sender_pid: int | None
 
 
@@ -261,7 +261,7 @@ def _signal(signal: Any) -> SignalWire:
     return SignalWire(
         number=signal.number,
         name=signal_name(signal.number),
-        code=code_name(signal),
+        code=code_name(signal) if signal.is_recorded else None,
         sender_pid=signal.sender_pid,
     )
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from vllm_forensics.capture.gdb import GdbSession, interactive_arguments
+from vllm_forensics.capture.gdb import GdbSession, gdb_for, interactive_arguments
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.gdb_mi import parse_records
+from vllm_forensics.model.process import Architecture
 
 ANSWER = """
 while read -r line; do
@@ -114,7 +115,7 @@ def test_a_missing_gdb_says_how_to_get_it() -> None:
     ):
         pass
 
-    assert "apt-get install gdb" in caught.value.remedy
+    assert "apt-get install no-such-gdb" in caught.value.remedy
 
 
 def test_a_link_needs_a_running_gdb() -> None:
@@ -152,3 +153,10 @@ def test_the_real_one_names_its_mistakes() -> None:
     assert not found.ok
     assert found.error is not None
     assert "No symbol" in found.error
+
+
+def test_cores_of_another_architecture_need_the_gdb_of_all() -> None:
+    foreign = {Architecture.S390X: "gdb-multiarch", Architecture.RISCV64: "gdb-multiarch"}
+
+    assert {machine: gdb_for(machine) for machine in foreign} == foreign
+    assert interactive_arguments("c", None, [], gdb="gdb-multiarch")[0] == "gdb-multiarch"
