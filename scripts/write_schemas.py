@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from vllm_forensics.render import (
     build_wire,
+    bundle,
     cases,
     doctor,
     hang,
@@ -27,6 +28,7 @@ def schemas() -> dict[str, str]:
     found = {
         "forensics.asan.1.json": sanitizer_wire.schema(),
         "forensics.build.1.json": build_wire.schema(),
+        "forensics.bundle.1.json": bundle.schema(),
         "forensics.cases.1.json": cases.schema(),
         "forensics.core.1.json": wire.schema(),
         "forensics.doctor.1.json": doctor.schema(),

@@ -6,7 +6,6 @@ A core's holes stay holes, so a sparse core of gigabytes takes what it really ho
 from __future__ import annotations
 
 import contextlib
-import errno
 import glob
 import os
 import tempfile
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from vllm_forensics.capture.bundle import is_bundle, unpack_bundle
 from vllm_forensics.capture.compressed import PIECE, expand, is_compressed
 from vllm_forensics.capture.core_keepers import (
     ApportReport,
@@ -22,7 +22,9 @@ from vllm_forensics.capture.core_keepers import (
     systemd_facts,
 )
 from vllm_forensics.capture.files import open_regular
+from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.remote_files import is_remote, read_remote, remote_entries
+from vllm_forensics.capture.sparse_copy import copy_sparse
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.answer import Gap
 from vllm_forensics.model.kept_core import KeptCore
@@ -33,11 +35,6 @@ _PLACES: Final = (
 )
 _MAX_ENTRIES: Final = 100_000
 _HEAD: Final = 64
-_HOLE: Final = 1 << 14
-_LARGEST: Final = 1 << 40
-"""No process is larger; a stream that has no end is."""
-_KEPT_FREE: Final = 256 << 20
-_CHECKED_EACH: Final = 64 << 20
 
 
 def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
@@ -92,15 +89,16 @@ def cores_in(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def is_core(path: str) -> bool:
-    """Is this a core, compressed or in a report of apport's, by its first bytes?"""
+    """Is this a core, compressed, in a report of apport's or in a bundle, by its first bytes?"""
     try:
         head = _head_of(path)
         if is_apport(head):
             return True
-        if is_compressed(head):
-            head = next(expand(_read(path)), b"")
+        head = _expanded_head(path, head)
     except EvidenceError:
         return False
+    if is_bundle(head):
+        return True
     return head[:4] == b"\x7fELF" and head[16:18] in {b"\x04\x00", b"\x00\x04"}
 
 
@@ -120,8 +118,13 @@ def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
     if path.rsplit("/", 1)[-1].startswith("coredump") and (Path(folder) / "executable").exists():
         facts, keeper = abrt_facts(Path(folder)), "abrt"
     head = _head_of(path)
-    if not is_apport(head) and not is_compressed(head) and not is_remote(path):
+    plain = not is_apport(head) and not is_compressed(head) and not is_bundle(head)
+    if plain and not is_remote(path):
         yield KeptCore(path=path, file=path, keeper=keeper, facts=facts)
+        return
+    if is_bundle(_expanded_head(path, head)):
+        with _opened_bundle(path, scratch) as bundled:
+            yield bundled
         return
     report = ApportReport(_read(path)) if is_apport(head) else None
     # A file without a name: it is gone with this process, however that ends.
@@ -133,6 +136,13 @@ def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
         yield KeptCore(path=path, file=file, keeper=keeper, facts=facts, gap=gap)
 
 
+@contextlib.contextmanager
+def _opened_bundle(path: str, scratch: str | None) -> Iterator[KeptCore]:
+    with private_folder("forensics-bundle-", scratch) as folder:
+        found = unpack_bundle(expand(_read(path)), folder)
+        yield KeptCore(path=path, file=found.core, gap=found.gap, modules=found.files)
+
+
 def _expand_into(pieces: Iterator[bytes], target: int) -> Gap | None:
     """Write the expanded core with its holes; what was lost at a damage is a gap.
 
@@ -140,50 +150,13 @@ def _expand_into(pieces: Iterator[bytes], target: int) -> Gap | None:
         EvidenceError: nothing could be expanded, or there is no room.
 
     """
-    size = written = 0
-    try:
-        for piece in expand(pieces):
-            for at in range(0, len(piece), _HOLE):
-                part = piece[at : at + _HOLE]
-                if part.count(0) != len(part):
-                    _write(target, part, size + at)
-                    written += len(part)
-            size += len(piece)
-            if size > _LARGEST:
-                raise _TooLargeError
-    except (OSError, _TooLargeError) as error:
-        raise EvidenceError(
-            f"cannot be expanded: {getattr(error, 'strerror', 'it has no end')} after "
-            f"{written / 1e9:.1f} GB",
-            remedy="TMPDIR=/a/larger/disk forensics core …",
-        ) from error
-    except EvidenceError as error:
-        if size == 0:
-            raise
-        os.truncate(target, size)
-        what = f"{error.message}; {size / 1e6:.1f} MB were expanded"
-        return Gap(what=what, remedy=error.remedy)
-    os.truncate(target, size)
-    return None
-
-
-def _write(target: int, data: bytes, at: int) -> None:
-    """Write all of it, but leave the disk some room for others.
-
-    Raises:
-        OSError: the disk is full, or nearly so.
-
-    """
-    if at % _CHECKED_EACH < len(data):
-        state = os.fstatvfs(target)
-        if state.f_bavail * state.f_frsize < _KEPT_FREE:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    if os.pwrite(target, data, at) != len(data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-class _TooLargeError(Exception):
-    """More than any process holds."""
+    size, damage = copy_sparse(expand(pieces), target)
+    if damage is None:
+        return None
+    if size == 0:
+        raise damage
+    what = f"{damage.message}; {size / 1e6:.1f} MB were expanded"
+    return Gap(what=what, remedy=damage.remedy)
 
 
 def _read(path: str) -> Iterator[bytes]:
@@ -205,6 +178,16 @@ def _head_of(path: str) -> bytes:
         return next(read_remote(path), b"")[:_HEAD]
     with open_regular(path) as descriptor:
         return os.read(descriptor, _HEAD)
+
+
+def _expanded_head(path: str, head: bytes) -> bytes:
+    """How the file begins, expanded if `head` says that it is compressed.
+
+    Raises:
+        EvidenceError: not even that can be expanded.
+
+    """
+    return next(expand(_read(path)), b"") if is_compressed(head) else head
 
 
 def _written_s(path: str) -> float:

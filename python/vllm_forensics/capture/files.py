@@ -99,6 +99,14 @@ def written_s(path: str) -> float | None:
         return None
 
 
+def size_of(path: str) -> int:
+    """The file's size in bytes; 0 where it cannot be asked."""
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - also for str with surrogates
+    except (OSError, ValueError):
+        return 0
+
+
 def read_source(path: str, first: int, last: int) -> tuple[str, ...]:
     """Lines `first` to `last` (from 1) of a source file; empty where it cannot be read."""
     if not is_regular_file(path):

@@ -16,14 +16,16 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
-def private_folder(prefix: str) -> Iterator[Path]:
+def private_folder(prefix: str, parent: str | None = None) -> Iterator[Path]:
     """A new folder that only this user can enter, gone after the block.
+
+    It lies in `parent`, by default the system's for temporary files.
 
     SIGTERM and SIGHUP, which otherwise end Python at once, become a SystemExit inside of the block
     (128 + the signal's number), so that they too leave nothing behind. Only the main thread can
     see to that.
     """
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     handled = _ENDING if threading.current_thread() is threading.main_thread() else ()
     before = {}
     try:

@@ -154,15 +154,20 @@ def _read_events(folder: Path) -> str:
         return ""
 
 
-def minify_core(core: str, target: str, *, budget: int) -> None:
-    """Cut an existing core down to what its explanation needs.
+def minify_core(core: str, target: str, *, budget: int, keep: CoreContents | None = None) -> None:
+    """Cut an existing core down to what its explanation needs, and take its secrets out.
+
+    With `keep.full` all of its memory stays, with `keep.secrets` the environment and the arguments.
 
     Raises:
         ToolError: there is no supervisor, or the core cannot be cut.
 
     """
+    options = ["--budget", str(budget)]
+    options += ["--full"] if keep is not None and keep.full else []
+    options += ["--include-secrets"] if keep is not None and keep.secrets else []
     done = run_program(
-        [supervisor_path(), "--minify", core, target, "--budget", str(budget)],
+        [supervisor_path(), "--minify", core, target, *options],
         limits=Limits(timeout_s=600.0),
     )
     if done.status != 0:

@@ -17,6 +17,7 @@ _SELDOM: Final = (50_000, 20, 50)
 _COMMANDS: Final = {
     "asan": "explain every sanitizer report in logs: allocate, free, use",
     "build": "rebuild the C++ sources under sanitizers",
+    "bundle": "pack a core with what it takes to explain it on another machine",
     "cases": "look up which crashes were seen before, how often and since when",
     "core": "explain core dumps: what died, where, why, and what to do next",
     "doctor": "check whether a crash here leaves evidence, and prove it",

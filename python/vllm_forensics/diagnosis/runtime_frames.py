@@ -93,6 +93,8 @@ ENDING_FUNCTIONS: Final = (
     (r"std::rt::lang_start.*|std::sys::.*thread.*::start.*", "Rust's beginnings"),
 )
 """Where a stack's tail begins, which no longer tells bugs apart."""
+INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
+"""Of a module's file name: it holds Python."""
 _OWN_EXTENSIONS: Final = "/lib-dynload/"
 _PYTHON_LIBRARY: Final = re.compile(r"/python3(\.\d+)?/(?!(site|dist)-packages/)|^<frozen ")
 """Python's own library, frozen modules too; `<string>` is what a user typed."""

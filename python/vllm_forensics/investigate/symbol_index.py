@@ -37,6 +37,14 @@ class SymbolIndex:
             if file.has_code:
                 self._code.setdefault(file.build_id, file)
 
+    def joined(self, other: SymbolIndex) -> SymbolIndex:
+        """Both together, this one first; the places stay this one's."""
+        whole = SymbolIndex()
+        whole._debug = other._debug | self._debug
+        whole._code = other._code | self._code
+        whole.places = self.places
+        return whole
+
     def debug_file(self, build_id: str | None) -> str | None:
         """The path of a file with lines, or at least all symbols, of that very build."""
         found = self._debug.get(build_id or "")

@@ -26,7 +26,7 @@ from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
-from vllm_forensics.investigate.symbol_index import SymbolIndex
+from vllm_forensics.investigate.symbol_index import SymbolIndex, list_place
 from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.finding import Diagnosis
 from vllm_forensics.model.kept_core import KeptCore
@@ -42,6 +42,7 @@ from vllm_forensics.model.report import (
     ThreadReport,
 )
 from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
+from vllm_forensics.model.symbols import SymbolPlace
 
 _MAX_THREADS: Final = 256
 _AROUND_PC: Final = 6
@@ -163,6 +164,7 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
 
 
 def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash:
+    options = with_kept_modules(options, kept)
     store = ModuleStore(options.executable, options.symbols, options.sysroot)
     notes = CoreImage(files.map_core(kept.file), store)
     store.program = notes.process.program
@@ -178,6 +180,15 @@ def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash
         kept_facts=kept.facts,
         gaps=(*(gap for gap in said if gap is not None), *crash.gaps),
     )
+
+
+def with_kept_modules(options: TriageOptions, kept: KeptCore) -> TriageOptions:
+    """The options for a core that came with modules: a bundle's stand in by their build-ids."""
+    if not kept.modules:
+        return options
+    given = options.symbols or SymbolIndex()
+    found = list_place(SymbolPlace(place=kept.path, files=kept.modules))
+    return replace(options, symbols=given.joined(SymbolIndex(found.files)))
 
 
 def open_image(

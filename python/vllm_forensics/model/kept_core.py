@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.symbols import PlacedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,8 @@ class KeptCore:
     """What the keeper wrote down: executable, command, user, unit, host, time."""
     gap: Gap | None = None
     """What was lost while it was expanded."""
+    modules: tuple[PlacedFile, ...] = ()
+    """Of a bundle: modules and their debug information, to be found by build-id."""
 
     def fact(self, name: str) -> str | None:
         """One of the facts."""

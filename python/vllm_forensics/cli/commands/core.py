@@ -21,6 +21,7 @@ from vllm_forensics.investigate.triage import (
     gdb_command,
     own_frames,
     triage,
+    with_kept_modules,
 )
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.report import Crash, Report
@@ -264,7 +265,8 @@ def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:
         if not settings.symbols and kept.file == cores[0]:
             folder.rmdir()
             replace_process(gdb_command(cores[0], settings))
-        status = run_attached(gdb_command(kept.file, settings, folder))
+        bundled = with_kept_modules(settings, kept)
+        status = run_attached(gdb_command(kept.file, bundled, folder))
     raise click.exceptions.Exit(status)
 
 
