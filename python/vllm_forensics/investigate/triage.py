@@ -13,7 +13,12 @@ from typing import Final
 
 from vllm_forensics.capture import files
 from vllm_forensics.capture.core_sources import find_cores, opened_core
-from vllm_forensics.capture.gdb import GdbSession, interactive_arguments, offer_debug_file
+from vllm_forensics.capture.gdb import (
+    GdbSession,
+    gdb_for,
+    interactive_arguments,
+    offer_debug_file,
+)
 from vllm_forensics.capture.packages import debug_package, wheel_of
 from vllm_forensics.capture.unwinder import close_shared_unwinder, shared_unwinder
 from vllm_forensics.diagnosis.calls import fault_frames
@@ -195,7 +200,12 @@ def open_image(
     path: str, notes: CoreImage, store: ModuleStore, options: TriageOptions, depth: Depth
 ) -> LayeredImage:
     """The core at `path` with the readers that `depth` allows."""
-    gdb = partial(GdbSession, timeout_s=options.timeout_s) if depth is Depth.FULL else None
+    program = gdb_for(notes.process.architecture)
+    gdb = (
+        partial(GdbSession, timeout_s=options.timeout_s, program=program)
+        if depth is Depth.FULL
+        else None
+    )
     unwinder = shared_unwinder() if depth is not Depth.NOTES else None
     return LayeredImage(notes, store, path, start_gdb=gdb, unwinder=unwinder)
 
@@ -252,7 +262,8 @@ def gdb_command(path: str, options: TriageOptions, debug_folder: Path | None = N
         given = store.given_debug_file(module)
         if debug_folder is not None and given is not None and module.build_id is not None:
             offer_debug_file(debug_folder, module.build_id, given)
-    return interactive_arguments(path, program, others, debug_folder)
+    gdb = gdb_for(notes.process.architecture)
+    return interactive_arguments(path, program, others, debug_folder, gdb)
 
 
 def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> Crash:
