@@ -2,7 +2,8 @@
 
 All of `_C` would need oneDNN and more from the network, and an hour. A file of kernels needs only
 torch: a file of ours includes it as it is and registers its functions under the schemas of the
-tree's own torch_bindings.cpp, so a call takes what `torch.ops._C` takes.
+tree's own torch_bindings.cpp, so a call takes what `torch.ops._C` takes, and a plugin can put them
+in its place.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from vllm_forensics.capture.foreign_build.vllm_examples import (
 )
 from vllm_forensics.capture.foreign_build.vllm_flags import kernel_options
 from vllm_forensics.capture.foreign_build.vllm_head_dims import DEFAULT, limit_head_dims
+from vllm_forensics.capture.foreign_build.vllm_plugin import write_plugin
 from vllm_forensics.capture.foreign_build.vllm_tree import (
     CPU,
     Generation,
@@ -97,6 +99,8 @@ def _build(workspace: Workspace, steps: Steps) -> Outcome:
     )
     compile_extension(workspace, steps, extension)
     check_loading(workspace, steps, module)
+    plugged = [one for known in operators.values() for one in known if "Tensor " in one.schema]
+    write_plugin(torch.site, NAME, tuple(one.name for one in plugged))
     text = reshape_example(NAME, dims[0]) if _ATTENTION in files else copy_example(NAME)
     example = write_example(workspace, text)
     return Outcome(files=(module,), site=torch.site, example=example)
