@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from vllm_forensics.diagnosis.sanitizer_frames import name_of, own_by_default
+from vllm_forensics.diagnosis.sanitizer_frames import first_own, name_of, own_by_default
 from vllm_forensics.diagnosis.sanitizer_names import stable_name
 from vllm_forensics.model.sanitizer import (
     PrintedFrame,
@@ -112,7 +112,7 @@ def _locking(report: PrintedReport) -> list[str]:
 
 def _first_names(report: PrintedReport, *roles: Role) -> list[str]:
     stacks = (stack for role in roles for stack in report.stacks(role))
-    return sorted({name for stack in stacks for name in _own_names(stack)[:1]})
+    return sorted({name for stack in stacks if (name := _own_name(stack)) is not None})
 
 
 def _place(location: str) -> str:
@@ -122,7 +122,8 @@ def _place(location: str) -> str:
 
 
 def _first(name: str, stack: StackEvent | None) -> list[SignaturePart]:
-    return [_part(name, value) for value in _own_names(stack)[:1]]
+    value = _own_name(stack)
+    return [_part(name, value)] if value is not None else []
 
 
 def _joined(stack: StackEvent | None) -> str:
@@ -138,6 +139,11 @@ def _names(stack: StackEvent | None) -> tuple[str, ...]:
 
 def _own_names(stack: StackEvent | None) -> tuple[str, ...]:
     return _distinct(frame for frame in stack.frames if own_by_default(frame)) if stack else ()
+
+
+def _own_name(stack: StackEvent | None) -> str | None:
+    frame = first_own(stack, own_by_default)
+    return frame_name(frame) if frame is not None else None
 
 
 def _distinct(frames: Iterable[PrintedFrame]) -> tuple[str, ...]:
@@ -172,12 +178,12 @@ def frame_name(frame: PrintedFrame) -> str:
 def _for_the_eye(report: PrintedReport) -> str:
     if report.kind == _DEADLOCK:
         return (_locking(report) or [report.sanitizer])[0]
-    use = _own_names(report.first(Role.USE))
-    other = _own_names(report.first(Role.PREVIOUS_ACCESS))
-    if use and other:  # a race has no first
-        return min(use[0], other[0])
+    use = _own_name(report.first(Role.USE))
+    other = _own_name(report.first(Role.PREVIOUS_ACCESS))
+    if use is not None and other is not None:  # a race has no first
+        return min(use, other)
     for role in (Role.USE, Role.LEAK, Role.THREAD_CREATE, Role.FREE, Role.ALLOCATE):
-        names = _own_names(report.first(role))
-        if names:
-            return names[0]
+        name = _own_name(report.first(role))
+        if name is not None:
+            return name
     return _place(report.location) if report.location else report.sanitizer

@@ -194,7 +194,8 @@ class ReportBuilder(StackCollector):
         self._tail = run.lines[-1]
         self._width = len(self._tail)
         self.foreign = 0
-        self.last_line = self.last_number = number
+        self.last_line = number - run.blank
+        self.last_number = number
         return True
 
     def _read_header_on(self, stripped: str) -> bool:
@@ -351,10 +352,11 @@ class ReportBuilder(StackCollector):
             self.summary = joined(self.summary, stripped, width=self._width)
             return True
         combined = self.runtime.combined
-        known, match = combined.match(self._tail.strip()), combined.match(whole)
+        match = combined.match(whole)
         if match is None or match.end() <= len(whole) - len(stripped):
             return False
         # A line that was whole goes on only where others were broken too.
+        known = combined.match(self._tail.strip())
         was_whole = known is not None and known.end() == len(self._tail.strip())
         return (self._broken or not was_whole) and self._rule(whole)
 

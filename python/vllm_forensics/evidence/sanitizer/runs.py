@@ -20,6 +20,8 @@ LEGEND_NAMES: Final = (
     r"Right alloca redzone|Shadow gap)"
 )
 """What a byte of AddressSanitizer's shadow may stand for."""
+RUN_BEGINS: Final = (b"    #", b"  0x", b"=>0x", b"Shadow byte", b"  Addressable:")
+"""How most runs begin; one that does not is read line by line."""
 _WINDOW: Final = 1 << 13
 """So many bytes are looked at for one run."""
 _FRAME_LINE: Final = re.compile(rf" {{1,5}}(?!#0\d){FRAME}\n", re.ASCII)
@@ -40,6 +42,8 @@ class Run(NamedTuple):
 
     size: int
     """In bytes, with the newlines."""
+    blank: int
+    """1 where an empty line ends the run, which is none of `lines`; else 0."""
     lines: list[str]
     frames: tuple[PrintedFrame, ...] = ()
     shadow_byte: str | None = None
@@ -59,19 +63,20 @@ def read_run(data: bytes, position: int, end: int, *, after: int) -> Run | None:
         frames.append(frame)
         after, at = frame.index, match.end()
     if frames:
-        return Run(at, text[: at - 1].split("\n"), tuple(frames))
+        blank = int(text.startswith("\n", at))
+        return Run(at + blank, blank, text[: at - 1].split("\n"), tuple(frames))
     match = _SHADOW.match(text)
     if match is not None:
         marks = _MARK.findall(match[0])
         byte = marks[0] if marks else None
-        return Run(match.end(), _lines(match), shadow_byte=byte) if len(marks) < 2 else None
+        return Run(match.end(), 0, _lines(match), shadow_byte=byte) if len(marks) < 2 else None
     match = _LEGEND.match(text)
     if match is None:
         return None
     lines = _lines(match)
     entries = (line.strip().partition(":") for line in lines if line[0] == " ")
     legend = tuple((name.lower(), values.split()) for name, _, values in entries)
-    return Run(match.end(), lines, legend=legend)
+    return Run(match.end(), 0, lines, legend=legend)
 
 
 def _lines(match: re.Match[str]) -> list[str]:

@@ -24,7 +24,7 @@ from vllm_forensics.evidence.sanitizer.learned import learn
 from vllm_forensics.evidence.sanitizer.lines import logical_lines
 from vllm_forensics.evidence.sanitizer.needles import Search, words
 from vllm_forensics.evidence.sanitizer.plain import plain_line
-from vllm_forensics.evidence.sanitizer.runs import read_run
+from vllm_forensics.evidence.sanitizer.runs import RUN_BEGINS, read_run
 from vllm_forensics.evidence.sanitizer.streams import Stream
 from vllm_forensics.evidence.sanitizer.symbolizer_markup import SymbolizerMarkup
 from vllm_forensics.evidence.sanitizer.valgrind_xml import NEEDLE as XML_NEEDLE
@@ -35,7 +35,6 @@ _MAX_UNFINISHED: Final = 1 << 20
 """Of a line without an end, so much is kept."""
 _MAX_ABOVE: Final = 1 << 13
 _WORDS: Final = words((*NEEDLES, *LATE_NEEDLES))
-_BEGINS_RUN: Final = b" =S"
 _FAR: Final = 400
 """After so many lines of any stream without one of its own, a report is taken to have ended."""
 _SEEN_MAX: Final = 5
@@ -133,7 +132,7 @@ class _Scanner:
                 if start > position:
                     self._line = line_of_hit - 1 - data.count(b"\n", start, hit)
                     position = start
-            if data[position] in _BEGINS_RUN and self._open:
+            if self._open and data.startswith(RUN_BEGINS, position):
                 size = self._take_run(data, position, data.rfind(b"\n", position, min(end, hit)))
                 if size:
                     position += size
@@ -152,9 +151,9 @@ class _Scanner:
         if report is None or end < position or self._xml.is_open:
             return 0
         run = read_run(data, position, end + 1, after=report.last_index)
-        if run is None or not report.take_run(run, self._line + len(run.lines)):
+        if run is None or not report.take_run(run, self._line + len(run.lines) + run.blank):
             return 0
-        self._line += len(run.lines)
+        self._line += len(run.lines) + run.blank
         return run.size
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:

@@ -35,12 +35,12 @@ def begun(runtime: Runtime) -> ReportBuilder:
 
 def at_once(runtime: Runtime, run: Run) -> PrintedReport | None:
     report = begun(runtime)
-    return report.build() if report.take_run(run, 1 + len(run.lines)) else None
+    return report.build() if report.take_run(run, 1 + len(run.lines) + run.blank) else None
 
 
 def one_by_one(runtime: Runtime, run: Run) -> PrintedReport:
     report = begun(runtime)
-    for number, line in enumerate(run.lines, 2):
+    for number, line in enumerate((*run.lines, *[""] * run.blank), 2):
         assert report.feed(line, number)
     return report.build()
 
@@ -77,6 +77,13 @@ def test_a_run_ends_before_a_line_that_needs_a_closer_look(next_line: bytes) -> 
 
     assert run is not None
     assert run.size == len(FRAMES)
+
+
+def test_an_empty_line_belongs_to_the_stack_above_it_and_is_no_line_of_the_report() -> None:
+    run = read_run(FRAMES + b"\n\n", 0, len(FRAMES) + 2, after=-1)
+
+    assert run is not None
+    assert (run.size, run.blank, len(run.lines)) == (len(FRAMES) + 1, 1, 2)
 
 
 def test_a_run_ends_with_the_last_whole_line_that_may_be_read() -> None:
