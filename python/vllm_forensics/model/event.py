@@ -17,6 +17,14 @@ class EventKind(StrEnum):
     COPY = "copy"
     SWAP = "swap"
     USE = "use"
+    TOUCH = "touch"
+    """One more holder of a block whose content is there already."""
+    CACHE = "cache"
+    """The block can be found by its content from now on."""
+    EVICT = "evict"
+    """The block can no longer be found by its content."""
+    PREEMPT = "preempt"
+    """The request that held the block lost its place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,14 @@ class Event:
     generation: int | None = None
     """Which life of the block: it grows with each allocation of the same id."""
     step: int | None = None
+    request: str | None = None
+    """Of a scheduler's block: for whom it was done."""
+    function: str | None = None
+    """Who called, where there is one name instead of a stack."""
+    times: int = 1
+    """How often in a row: uses of one block by one request are told once."""
+    last_step: int | None = None
+    """Of several in a row: the step of the last."""
     thread: str | None = None
     file: str | None = None
     line: int | None = None

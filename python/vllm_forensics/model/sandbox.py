@@ -1,0 +1,286 @@
+"""A run of a scheduler without a GPU: what it was given, what it did, how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from vllm_forensics.model.event import Chain
+
+
+class Generation(StrEnum):
+    """Which design of scheduler and block manager is driven."""
+
+    REFERENCE = "reference"
+    """Our own, small, exact; runs anywhere."""
+    V0 = "v0"
+    """vLLM's first: sequence groups, a block space manager, swapping to the CPU."""
+    V1 = "v1"
+    """vLLM's second, since 0.8: one block pool, preemption by recomputing."""
+
+
+class CheckWhen(StrEnum):
+    """When the invariants are looked at. What the worker uses is always checked."""
+
+    EACH = "each"
+    EVERY = "every"
+    END = "end"
+
+
+class Policy(StrEnum):
+    """Whose turn it is."""
+
+    FCFS = "fcfs"
+    PRIORITY = "priority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VllmTree:
+    """The Python files of one vLLM."""
+
+    root: str
+    """The folder that holds `vllm/`."""
+    version: str | None
+    file: str
+    """`vllm.__file__`."""
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSpec:
+    """One request of a load; lengths in tokens."""
+
+    id: str
+    arrival: int = 0
+    """The first step that may schedule it."""
+    prompt_len: int
+    max_tokens: int
+    priority: int = 0
+    """Lower runs first, where the policy is by priority."""
+    prefix: int = 0
+    """How many of the prompt's first tokens it shares with every other request that has any."""
+    abort_after: int | None = None
+    """The step after which the client gives it up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What a run is built from. Blocks are counted as vLLM counts them: with its null block."""
+
+    gpu_blocks: int = 100
+    cpu_blocks: int = 0
+    block_size: int = 16
+    best_of: int = 1
+    """How many sequences each request is continued as (v0 only)."""
+    sliding_window: int | None = None
+    """In tokens."""
+    prefix_caching: bool | None = None
+    """None: as this vLLM has it by default."""
+    chunked_prefill: bool | None = None
+    policy: Policy = Policy.FCFS
+    max_batched_tokens: int | None = None
+    """Tokens of one step; None: 2048, or where prompts must fit one step, a whole sequence."""
+    max_seqs: int = 128
+    """Requests of one step."""
+    max_model_len: int = 8192
+    block_manager: int = 1
+    """Of v0: BlockSpaceManagerV1 or V2."""
+    seed: int = 0
+    max_steps: int = 100_000
+    check: CheckWhen = CheckWhen.EACH
+    check_every: int = 1
+
+    def batch(self, *, chunks: bool) -> int:
+        """Tokens of one step, for an engine that cuts prompts into chunks or does not."""
+        if self.max_batched_tokens is not None:
+            return self.max_batched_tokens
+        return 2048 if chunks else max(self.max_model_len, 2048)
+
+
+class WorkItem(NamedTuple):
+    """What a step hands the worker for one sequence.
+
+    A tuple: there is one for each sequence and step, and a frozen dataclass takes five times as
+    long to make.
+    """
+
+    sequence: str
+    """Whose block table it is: the request, or of several continuations one: `2.1`."""
+    request: str
+    start: int
+    """The first token that is computed: all before have their keys and values."""
+    count: int
+    blocks: tuple[int, ...]
+    """The whole table, or what is appended to the one that the worker has."""
+    replaces: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStep:
+    """All that the worker is told for one step."""
+
+    number: int
+    items: tuple[WorkItem, ...] = ()
+    finished: tuple[str, ...] = ()
+    """Sequences whose tables the worker may forget."""
+    preempted: tuple[str, ...] = ()
+    """Requests that lost their place in this step."""
+    swapped_in: tuple[tuple[int, int], ...] = ()
+    """(block on the CPU, block on the GPU)"""
+    swapped_out: tuple[tuple[int, int], ...] = ()
+    """(block on the GPU, block on the CPU)"""
+    copies: tuple[tuple[int, int], ...] = ()
+    """(source, target), both on the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """What came of one step."""
+
+    finished: tuple[str, ...] = ()
+    """Requests that ended with it."""
+    refused: tuple[str, ...] = ()
+    """Requests that the engine gave up because they can never fit; nothing is raised."""
+    tokens: int = 0
+    """How many tokens came out that were not there before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """One allocator, as it sees itself between two steps."""
+
+    name: str
+    total: int
+    reserved: tuple[int, ...]
+    """Never handed out: v1's null block."""
+    free: tuple[int, ...]
+    """In the order in which they would be handed out."""
+    references: tuple[int, ...]
+    """By block id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestState:
+    """One unfinished request between two steps."""
+
+    id: str
+    state: str
+    """waiting, running, swapped or preempted."""
+    tokens: int
+    """Prompt and output so far."""
+    prompt_len: int
+    computed: int
+    """Tokens that have keys and values."""
+    pool: str
+    """Where its blocks are."""
+    tables: tuple[tuple[int, ...], ...]
+    """One for each sequence, or for each group of layers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The whole state between two steps."""
+
+    step: int
+    pools: tuple[PoolState, ...]
+    requests: tuple[RequestState, ...]
+
+
+class ViolationKind(StrEnum):
+    """What must never be, and was."""
+
+    USE_AFTER_FREE = "use-after-free"
+    DOUBLE_FREE = "double-free"
+    TWO_WRITERS = "two-writers"
+    ALIASED_BLOCK = "aliased-block"
+    TABLE_MISMATCH = "table-mismatch"
+    SHORT_TABLE = "short-table"
+    OUT_OF_RANGE = "out-of-range"
+    CONSERVATION = "conservation"
+    REFERENCE_COUNT = "reference-count"
+    FREE_LIST = "free-list"
+    LEAK = "leak"
+    STALL = "stall"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One broken rule, with the life of the block that it is about."""
+
+    step: int
+    kind: ViolationKind
+    message: str
+    request: str | None = None
+    block: int | None = None
+    pool: str | None = None
+    chain: Chain | None = None
+    times: int = 1
+    """How many steps broke the same rule for the same block and request in a row."""
+    last_step: int | None = None
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    RAISED = "raised"
+    STALLED = "stalled"
+    VIOLATION = "violation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """One step, in numbers."""
+
+    number: int
+    scheduled_tokens: int
+    running: int
+    waiting: int
+    swapped: int
+    preempted: tuple[str, ...]
+    gpu_used: int
+    cpu_used: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockCounts:
+    """One pool when the run ended."""
+
+    pool: str
+    total: int
+    usable: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxRun:
+    """All that is told of one run."""
+
+    engine: Generation
+    tree: VllmTree | None
+    parameters: Parameters
+    load: tuple[RequestSpec, ...]
+    outcome: Outcome
+    error: str | None
+    """What was raised, as Python prints its last line."""
+    raised_at: tuple[str, ...]
+    """The calls inside of the engine that led to it, outermost first: `file:line function`."""
+    steps: tuple[StepRecord, ...]
+    """Those that were completed, from 0: a run that raised died in the next one."""
+    finished: tuple[str, ...]
+    refused: tuple[str, ...]
+    """Given up by the engine without an error: they could never fit."""
+    preemptions: int
+    violations: tuple[Violation, ...]
+    unshown_violations: int
+    chains: tuple[Chain, ...]
+    """Lives that explain the end where no violation names a block."""
+    why: str
+    """One sentence: what happened."""
+    healthy_with: tuple[str, ...] = ()
+    """Options of which one alone makes the same run finish without a violation."""
+    blocks: tuple[BlockCounts, ...]
+    requests: tuple[RequestState, ...]
+    """What was not done at the end."""
+    events: int
