@@ -1,0 +1,1 @@
+"""What can be driven: one file a generation of vLLM, and our own reference."""

@@ -1,0 +1,158 @@
+"""What is recorded of vLLM's second scheduler: the methods through which every block goes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+from vllm_forensics.model.event import EventKind
+from vllm_forensics.sandbox.engine.interface import GPU
+from vllm_forensics.sandbox.recorder import Recorder, Wrapper
+
+Import = Callable[[str], ModuleType]
+
+
+def managers_of(manager: Any) -> tuple[Any, ...]:
+    """One for each group of layers; until 0.9 the manager itself held the only tables."""
+    coordinator = getattr(manager, "coordinator", None)
+    if coordinator is not None:
+        return tuple(coordinator.single_type_managers)
+    return (manager,)
+
+
+def hooks(load: Import, recorder: Recorder) -> dict[tuple[type, str], Wrapper]:
+    """The wrappers for the classes that were loaded."""
+    scheduler = load("vllm.v1.core.sched.scheduler").Scheduler
+    pool = load("vllm.v1.core.block_pool").BlockPool
+    manager = load("vllm.v1.core.kv_cache_manager").KVCacheManager
+    return {
+        (pool, "get_new_blocks"): _allocating(recorder),
+        (pool, "touch"): _touching(recorder),
+        (pool, "free_blocks"): _freeing(recorder),
+        (pool, "_maybe_evict_cached_block"): _evicting(recorder),
+        (pool, "cache_full_blocks"): _caching(recorder),
+        (manager, "allocate_slots"): _for_request(recorder),
+        (manager, "free"): _for_request(recorder),
+        (scheduler, "_preempt_request"): _preempting(recorder),
+    }
+
+
+def _for_request(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def method(self: Any, request: Any, *arguments: Any, **options: Any) -> Any:
+            # Called for each request and step: a context manager would be felt.
+            before, recorder.request = recorder.request, request.request_id
+            try:
+                return original(self, request, *arguments, **options)
+            except BaseException:
+                recorder.failing = recorder.failing or request.request_id
+                raise
+            finally:
+                recorder.request = before
+
+        return method
+
+    return wrap
+
+
+def _allocating(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def get_new_blocks(self: Any, *arguments: Any, **options: Any) -> Any:
+            blocks = original(self, *arguments, **options)
+            for block in blocks:
+                recorder.allocated(GPU, block.block_id)
+            return blocks
+
+        return get_new_blocks
+
+    return wrap
+
+
+def _touching(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def touch(self: Any, blocks: Any, *arguments: Any, **options: Any) -> Any:
+            groups = list(blocks)
+            result = original(self, blocks, *arguments, **options)
+            # Until 0.14 one sequence for each group of layers.
+            flat = [b for g in groups for b in (g if isinstance(g, list | tuple) else (g,))]
+            for block in flat:
+                if not block.is_null:
+                    recorder.joined(EventKind.TOUCH, GPU, block.block_id, block.ref_cnt)
+            return result
+
+        return touch
+
+    return wrap
+
+
+def _freeing(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def free_blocks(self: Any, ordered_blocks: Any, *arguments: Any, **options: Any) -> Any:
+            blocks = list(ordered_blocks)
+            # Before: so that an assertion inside of it has its cause on record.
+            for block in blocks:
+                if not block.is_null:
+                    recorder.freed(GPU, block.block_id, block.ref_cnt - 1)
+            return original(self, blocks, *arguments, **options)
+
+        return free_blocks
+
+    return wrap
+
+
+def _evicting(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def evict(self: Any, block: Any) -> Any:
+            evicted = original(self, block)
+            if evicted:
+                recorder.noted(EventKind.EVICT, GPU, block.block_id)
+            return evicted
+
+        return evict
+
+    return wrap
+
+
+def _caching(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        names = list(inspect.signature(original).parameters)[3:]
+
+        @wraps(original)
+        def cache(self: Any, request: Any, blocks: Any, *arguments: Any, **options: Any) -> Any:
+            given = options | dict(zip(names, arguments, strict=False))
+            # Called for each request and step, mostly for nothing.
+            new = blocks[given["num_cached_blocks"] : given["num_full_blocks"]]
+            unknown = [b for b in new if b.block_hash is None and not b.is_null]
+            result = original(self, request, blocks, *arguments, **options)
+            for block in unknown:
+                if block.block_hash is not None:
+                    recorder.noted(EventKind.CACHE, GPU, block.block_id)
+            return result
+
+        return cache
+
+    return wrap
+
+
+def _preempting(recorder: Recorder) -> Wrapper:
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def preempt(self: Any, request: Any, *arguments: Any, **options: Any) -> Any:
+            with recorder.working_for(request.request_id):
+                for manager in managers_of(self.kv_cache_manager):
+                    for block in manager.req_to_blocks.get(request.request_id, ()):
+                        if not block.is_null:
+                            recorder.noted(EventKind.PREEMPT, GPU, block.block_id)
+                return original(self, request, *arguments, **options)
+
+        return preempt
+
+    return wrap

@@ -1,0 +1,114 @@
+"""What must hold between two steps, read off a snapshot; each rule says what it found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from vllm_forensics.model.sandbox import PoolState, RequestState, Snapshot, ViolationKind
+
+Broken = tuple[ViolationKind, str, str | None, int | None, str]
+"""Kind, message, request, block, pool."""
+
+
+def broken_in(snapshot: Snapshot) -> Iterator[Broken]:
+    """Every broken rule; of one rule and pool only the first block."""
+    for pool in snapshot.pools:
+        yield from _free_list(pool)
+        yield from _conservation(pool)
+        yield from _references(pool, snapshot.requests)
+
+
+def leaks_in(snapshot: Snapshot) -> Iterator[Broken]:
+    """Blocks that are held although no request is left: call it on an idle engine only."""
+    for pool in snapshot.pools:
+        held = [block for block, count in enumerate(pool.references) if count > 0]
+        held = [block for block in held if block not in pool.reserved]
+        for block in held[:1]:
+            yield (
+                ViolationKind.LEAK,
+                f"{_blocks(len(held))} of the {pool.name} pool {'is' if len(held) == 1 else 'are'} "
+                f"still held after the last request ended: {_some(held)}",
+                None,
+                block,
+                pool.name,
+            )
+
+
+def _free_list(pool: PoolState) -> Iterator[Broken]:
+    twice = next((block for block, times in Counter(pool.free).items() if times > 1), None)
+    if twice is not None:
+        yield (
+            ViolationKind.FREE_LIST,
+            f"block {twice} stands in the free list twice: two requests would get it",
+            None,
+            twice,
+            pool.name,
+        )
+    held = next((block for block in pool.free if pool.references[block] > 0), None)
+    if held is not None:
+        yield (
+            ViolationKind.FREE_LIST,
+            f"block {held} stands in the free list and is held {pool.references[held]} times",
+            None,
+            held,
+            pool.name,
+        )
+
+
+def _conservation(pool: PoolState) -> Iterator[Broken]:
+    free = set(pool.free) | set(pool.reserved)
+    lost = [
+        block for block, count in enumerate(pool.references) if count == 0 and block not in free
+    ]
+    if lost:
+        yield (
+            ViolationKind.CONSERVATION,
+            f"{_blocks(len(lost))} of the {pool.name} pool {'is' if len(lost) == 1 else 'are'} "
+            f"neither held nor free: {_some(lost)}",
+            None,
+            lost[0],
+            pool.name,
+        )
+    counted = ((b, n) for b, n in enumerate(pool.references) if b not in pool.reserved)
+    negative = next((block for block, count in counted if count < 0), None)
+    if negative is not None:
+        yield (
+            ViolationKind.REFERENCE_COUNT,
+            f"block {negative} is held {pool.references[negative]} times",
+            None,
+            negative,
+            pool.name,
+        )
+
+
+def _references(pool: PoolState, requests: tuple[RequestState, ...]) -> Iterator[Broken]:
+    """Each table counts a block once, however often it names it (v0's window is a ring)."""
+    named: Counter[int] = Counter()
+    owner: dict[int, str] = {}
+    for request in requests:
+        if request.pool == pool.name:
+            for table in request.tables:
+                for block in set(table):
+                    named[block] += 1
+                    owner[block] = request.id
+    for block, count in enumerate(pool.references):
+        if block not in pool.reserved and count >= 0 and count != named[block]:
+            yield (
+                ViolationKind.REFERENCE_COUNT,
+                f"block {block} is counted as held {count} times and stands in "
+                f"{named[block]} block tables",
+                owner.get(block),
+                block,
+                pool.name,
+            )
+            return
+
+
+def _blocks(count: int) -> str:
+    return "1 block" if count == 1 else f"{count} blocks"
+
+
+def _some(blocks: list[int]) -> str:
+    shown = ", ".join(str(block) for block in blocks[:8])
+    return shown if len(blocks) <= 8 else f"{shown} …"

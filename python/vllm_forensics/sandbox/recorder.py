@@ -1,0 +1,201 @@
+"""Writes down what happens to every block, and keeps who holds it.
+
+Engines wrap the classes of the vLLM that they loaded, not instances, and report to one recorder.
+Events are kept as plain tuples: a step of a real scheduler takes a quarter of a millisecond, and a
+frozen dataclass for each event would be felt.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any, Final, Protocol
+
+from vllm_forensics.model.event import Chain, Event, EventKind
+
+_KEPT: Final = 2_000_000
+"""Events in memory; the oldest go first. About 200 bytes each."""
+_CHAIN: Final = 40
+"""Events of one chain: its end, in which the fault is."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One event as it is kept; of uses in a row, one, which counts them."""
+
+    kind: EventKind
+    pool: str
+    block: int
+    request: str | None
+    step: int
+    generation: int
+    source: int | None
+    code: CodeType | None
+    line: int
+    times: int = 1
+    last_step: int | None = None
+
+
+class Sink(Protocol):
+    """Where events go besides memory."""
+
+    def write(self, event: Event) -> None:
+        """Take one event."""
+
+
+class Recorder:
+    """The events of a run, and the life that each block is in."""
+
+    def __init__(self, sink: Sink | None = None, *, kept: int = _KEPT) -> None:
+        """Keep the last `kept` events; hand each to `sink` too."""
+        self.step = -1
+        """The first is 0."""
+        self.request: str | None = None
+        """For whom the engine is working: the engines' hooks set it."""
+        self.count = 0
+        self.entries: deque[Entry] = deque(maxlen=kept)
+        self.holders: dict[str, dict[int, int]] = defaultdict(dict)
+        """By pool and block: how many hold it; none: it never lived."""
+        self.generations: dict[str, dict[int, int]] = defaultdict(dict)
+        self.owners: dict[str, dict[int, str | None]] = defaultdict(dict)
+        """By pool and block: for whom it was allocated or touched last."""
+        self.used_blocks: dict[str, int] = defaultdict(int)
+        """By pool: how many blocks have a holder."""
+        self.failing: str | None = None
+        """For whom the engine was working when it raised."""
+        self.on_end_of_life: list[Callable[[str, int], None]] = []
+        self.on_double_free: list[Callable[[str, int, str | None], None]] = []
+        self._sink = sink
+        self._last_use: dict[tuple[str, int], Entry] = {}
+        """Of each block whose last event is a use."""
+
+    def allocated(self, pool: str, block: int) -> None:
+        """A new life of a block begins, with one holder."""
+        generations = self.generations[pool]
+        generations[block] = generations.get(block, 0) + 1
+        self.used_blocks[pool] += not self.holders[pool].get(block, 0)
+        self.holders[pool][block] = 1
+        self.owners[pool][block] = self.request
+        self._add(EventKind.ALLOCATE, pool, block)
+
+    def joined(self, kind: EventKind, pool: str, block: int, holders: int) -> None:
+        """One more holder, by a fork or because the content is found in the cache."""
+        self.used_blocks[pool] += not self.holders[pool].get(block, 0)
+        self.holders[pool][block] = holders
+        self.owners[pool][block] = self.request
+        self._add(kind, pool, block)
+
+    def freed(self, pool: str, block: int, holders: int) -> None:
+        """One holder less, `holders` are left; at none the life is over, below it was before."""
+        self._add(EventKind.FREE, pool, block)
+        self.holders[pool][block] = max(holders, 0)
+        if holders < 0:
+            for told in self.on_double_free:
+                told(pool, block, self.request)
+        elif holders == 0:
+            self.used_blocks[pool] -= 1
+            for told_end in self.on_end_of_life:
+                told_end(pool, block)
+
+    def noted(self, kind: EventKind, pool: str, block: int, source: int | None = None) -> None:
+        """Something that changes no holder."""
+        self._add(kind, pool, block, source)
+
+    def used(self, pool: str, block: int, request: str) -> None:
+        """The worker writes to a block. Uses in a row by one request are one event."""
+        last = self._last_use.get((pool, block))
+        if last is not None and last.request == request:
+            last.times += 1
+            last.last_step = self.step
+            return
+        generation = self.generations[pool].get(block, 0)
+        entry = Entry(EventKind.USE, pool, block, request, self.step, generation, None, None, 0)
+        self._keep(entry)
+        self._last_use[pool, block] = entry
+
+    def alive(self, pool: str, block: int) -> bool:
+        """Whether anybody holds the block."""
+        return self.holders[pool].get(block, 0) > 0
+
+    @contextmanager
+    def working_for(self, request: str | None) -> Iterator[None]:
+        """Events inside of the block are for this request."""
+        before, self.request = self.request, request
+        try:
+            yield
+        except BaseException:
+            self.failing = self.failing or request
+            raise
+        finally:
+            self.request = before
+
+    def _add(self, kind: EventKind, pool: str, block: int, source: int | None = None) -> None:
+        # The caller of the method that is wrapped: its wrapper called our public method.
+        caller = sys._getframe(3)
+        self._last_use.pop((pool, block), None)
+        generation = self.generations[pool].get(block, 0)
+        code, line = caller.f_code, caller.f_lineno
+        self._keep(
+            Entry(kind, pool, block, self.request, self.step, generation, source, code, line)
+        )
+
+    def _keep(self, entry: Entry) -> None:
+        self.count += 1
+        self.entries.append(entry)
+        if self._sink is not None:
+            self._sink.write(event_of(entry))
+
+    def chain(self, pool: str, block: int) -> Chain:
+        """The end of one block's story."""
+        events = [event_of(e) for e in self.entries if e.block == block and e.pool == pool]
+        return Chain(block=block, pool=pool, events=tuple(events[-_CHAIN:]))
+
+
+def event_of(entry: Entry) -> Event:
+    """The event in the language that all of this program shares."""
+    code = entry.code
+    return Event(
+        kind=entry.kind,
+        block=entry.block,
+        pool=entry.pool,
+        source=entry.source,
+        generation=entry.generation,
+        step=entry.step,
+        request=entry.request,
+        function=code.co_qualname if code else None,
+        file=_short(code.co_filename) if code else None,
+        line=entry.line if code else None,
+        times=entry.times,
+        last_step=entry.last_step,
+    )
+
+
+def _short(file: str) -> str:
+    cut = max(file.rfind("/vllm/"), file.rfind("/vllm_forensics/"))
+    return file[cut + 1 :] if cut >= 0 else file
+
+
+Wrapper = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@contextmanager
+def wrapped(methods: dict[tuple[type, str], Wrapper]) -> Iterator[None]:
+    """Methods of classes replaced by wrappers of themselves, and put back after the block.
+
+    Only where the class itself defines the method: an inherited one is wrapped where it is defined.
+    """
+    before: list[tuple[type, str, Any]] = []
+    try:
+        for (owner, name), wrapper in methods.items():
+            if name in owner.__dict__:
+                original = owner.__dict__[name]
+                before.append((owner, name, original))
+                setattr(owner, name, wrapper(original))
+        yield
+    finally:
+        for owner, name, original in reversed(before):
+            setattr(owner, name, original)

@@ -1,0 +1,235 @@
+"""A worker that computes nothing: it keeps its own block tables and checks every access.
+
+It knows only what a real worker is told: the tables of each scheduler output. Whether a block may
+be read or written it asks the recorder, who saw the allocator. The two must agree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from vllm_forensics.model.event import EventKind
+from vllm_forensics.model.sandbox import ViolationKind, WorkerStep, WorkItem
+from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
+from vllm_forensics.sandbox.recorder import Recorder
+
+Report = Callable[[ViolationKind, str, str | None, int | None], None]
+"""Kind, message, request, block of the GPU's pool."""
+
+
+@dataclass(slots=True)
+class _Table:
+    request: str
+    blocks: list[int] = field(default_factory=list)
+    lives: list[int] = field(default_factory=list)
+    """The generation that each block was in when it came into the table."""
+
+
+class ShadowWorker:
+    """Block tables rebuilt from what each step tells, and the accesses that they lead to."""
+
+    def __init__(
+        self, recorder: Recorder, *, block_size: int, window: int | None, total: int
+    ) -> None:
+        """Watch `recorder`'s pool of `total` blocks; `window` in tokens."""
+        self._recorder = recorder
+        self._holders = recorder.holders[GPU]
+        self._generations = recorder.generations[GPU]
+        self._block_size = block_size
+        self._window = window
+        self._total = total
+        self._tables: dict[str, _Table] = {}
+        self._users: dict[int, set[str]] = defaultdict(set)
+        """By block: the sequences that have it in their tables."""
+        self._ended: dict[str, set[int]] = defaultdict(set)
+        """By sequence: blocks of its table whose life ended after they came into it."""
+        recorder.on_end_of_life.append(self._on_end_of_life)
+
+    def execute(self, step: WorkerStep, report: Report) -> None:
+        """Apply one step's tables and movements; report each access that must not be."""
+        for sequence in step.finished:
+            self._forget(sequence)
+        self._move(step, report)
+        # All tables first: what one sequence gives up in this step, another may write in it.
+        told = [(item, self._told(item, report)) for item in step.items]
+        writers: dict[int, WorkItem] = {}
+        for item, table in told:
+            if table is not None:
+                self._access(item, table, writers, report)
+
+    def check_tables(self, step: WorkerStep, engine: Engine, report: Report) -> None:
+        """Compare the tables of what was scheduled with the engine's own."""
+        for item in step.items:
+            own = engine.table(item.sequence)
+            table = self._tables.get(item.sequence)
+            if own is None or table is None:
+                continue
+            start = self._first_read(item)
+            told, truth = tuple(table.blocks[start:]), own[start:]
+            if told != truth:
+                at = next(
+                    (n for n, (a, b) in enumerate(zip(told, truth, strict=False)) if a != b),
+                    min(len(told), len(truth)),
+                )
+                report(
+                    ViolationKind.TABLE_MISMATCH,
+                    f"the worker's table of {item.sequence} has block {_at(told, at)} at place "
+                    f"{start + at}, the engine's has {_at(truth, at)}",
+                    item.request,
+                    told[at] if at < len(told) else None,
+                )
+
+    def _on_end_of_life(self, pool: str, block: int) -> None:
+        if pool == GPU:
+            for sequence in self._users.get(block, ()):
+                self._ended[sequence].add(block)
+
+    def _forget(self, sequence: str) -> None:
+        table = self._tables.pop(sequence, None)
+        if table is not None:
+            for block in table.blocks:
+                self._users[block].discard(sequence)
+        self._ended.pop(sequence, None)
+
+    def _told(self, item: WorkItem, report: Report) -> _Table | None:
+        """The table after what the item says; None if it names a block that is not there."""
+        if item.replaces:
+            self._forget(item.sequence)
+        table = self._tables.get(item.sequence)
+        if table is None:
+            table = self._tables[item.sequence] = _Table(item.request)
+        for block in item.blocks:
+            if not 0 <= block < self._total:
+                report(
+                    ViolationKind.OUT_OF_RANGE,
+                    f"the table of {item.sequence} names block {block} of {self._total}",
+                    item.request,
+                    block,
+                )
+                return None
+            table.blocks.append(block)
+            table.lives.append(self._generations.get(block, 0))
+            self._users[block].add(item.sequence)
+        return table
+
+    def _first_read(self, item: WorkItem) -> int:
+        if self._window is None:
+            return 0
+        return max(0, item.start - self._window + 1) // self._block_size
+
+    def _access(
+        self, item: WorkItem, table: _Table, writers: dict[int, WorkItem], report: Report
+    ) -> None:
+        last = (item.start + item.count - 1) // self._block_size
+        if last >= len(table.blocks):
+            report(
+                ViolationKind.SHORT_TABLE,
+                f"{item.sequence} writes tokens {item.start} to {item.start + item.count - 1}: "
+                f"place {last} of a table of {len(table.blocks)} blocks",
+                item.request,
+                None,
+            )
+            return
+        first_write = item.start // self._block_size
+        if item.sequence in self._ended:
+            ended = self._ended[item.sequence]
+            for place in range(self._first_read(item), last + 1):
+                if table.blocks[place] in ended and not self._still(table, place):
+                    self._report_ended(item, table, place, report)
+        for place in range(first_write, last + 1):
+            self._write(item, table, place, writers, report)
+
+    def _still(self, table: _Table, place: int) -> bool:
+        """Whether the block is in the life in which it came into the table, and held."""
+        block = table.blocks[place]
+        same = self._generations.get(block, 0) == table.lives[place]
+        return same and self._recorder.alive(GPU, block)
+
+    def _report_ended(self, item: WorkItem, table: _Table, place: int, report: Report) -> None:
+        block = table.blocks[place]
+        access = "writes" if place >= item.start // self._block_size else "reads"
+        now = "free"
+        if self._recorder.alive(GPU, block):
+            now = f"in another life, for request {self._recorder.owners[GPU].get(block)}"
+        report(
+            ViolationKind.USE_AFTER_FREE,
+            f"request {item.request} {access} block {block}, which was freed while it ran and is "
+            f"now {now}",
+            item.request,
+            block,
+        )
+
+    def _write(
+        self,
+        item: WorkItem,
+        table: _Table,
+        place: int,
+        writers: dict[int, WorkItem],
+        report: Report,
+    ) -> None:
+        block = table.blocks[place]
+        self._recorder.used(GPU, block, item.request)
+        other = writers.setdefault(block, item)
+        alive = self._holders.get(block, 0) > 0
+        if other is item and alive and len(self._users[block]) == 1:
+            return  # as it should be
+        if other is not item:
+            report(
+                ViolationKind.TWO_WRITERS,
+                f"{_names(other, item)} write to block {block} in one step",
+                item.request,
+                block,
+            )
+        elif not alive and item.sequence not in self._ended:
+            report(
+                ViolationKind.USE_AFTER_FREE,
+                f"request {item.request} was given block {block}, which nobody holds",
+                item.request,
+                block,
+            )
+        elif alive:
+            self._check_alone(item, block, report)
+
+    def _check_alone(self, item: WorkItem, block: int, report: Report) -> None:
+        """A block may be written by one sequence only: others that hold it must not have it."""
+        others = sorted(
+            name
+            for name in self._users[block]
+            if name != item.sequence and block not in self._ended.get(name, ())
+        )
+        if others:
+            report(
+                ViolationKind.ALIASED_BLOCK,
+                f"{item.sequence} writes to block {block}, which is in the table of "
+                f"{others[0]} too",
+                item.request,
+                block,
+            )
+
+    def _move(self, step: WorkerStep, report: Report) -> None:
+        moves = (
+            *((EventKind.SWAP, CPU, pair) for pair in step.swapped_out),
+            *((EventKind.SWAP, GPU, pair) for pair in step.swapped_in),
+            *((EventKind.COPY, GPU, pair) for pair in step.copies),
+        )
+        for kind, pool, (source, target) in moves:
+            self._recorder.noted(kind, pool, target, source)
+            if kind is EventKind.COPY and not self._recorder.alive(GPU, target):
+                report(
+                    ViolationKind.USE_AFTER_FREE,
+                    f"block {source} is copied to block {target}, which nobody holds",
+                    None,
+                    target,
+                )
+
+
+def _names(first: WorkItem, second: WorkItem) -> str:
+    if first.request == second.request:
+        return f"two sequences of request {first.request} ({first.sequence} and {second.sequence})"
+    return f"requests {first.request} and {second.request}"
+
+
+def _at(blocks: tuple[int, ...], place: int) -> str:
+    return str(blocks[place]) if place < len(blocks) else "nothing"

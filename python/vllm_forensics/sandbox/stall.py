@@ -1,0 +1,72 @@
+"""Whether anything can ever happen again: an engine that waits for ever raises nothing."""
+
+from __future__ import annotations
+
+from vllm_forensics.model.sandbox import Parameters, RequestState, Snapshot
+from vllm_forensics.sandbox.engine.interface import GPU
+
+_EMPTY_STEPS: int = 3
+"""Schedulers look back at most one step: what did nothing three times does nothing for ever."""
+_PATIENCE: int = 4
+"""How often all tokens may be computed anew without one new token in the whole engine."""
+
+
+class StallDetector:
+    """Counts steps without progress: a token that no request had before, or a request's end."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        """Nothing has happened yet."""
+        self._batch = parameters.batch(chunks=True)
+        self._empty = 0
+        self._fruitless = 0
+        self._preempted = 0
+
+    def seen(self, *, scheduled: int, new_tokens: int, preempted: int) -> None:
+        """Take note of one step: tokens scheduled and tokens that came out."""
+        self._empty = 0 if scheduled or preempted else self._empty + 1
+        self._fruitless = 0 if new_tokens else self._fruitless + 1
+        self._preempted = 0 if new_tokens else self._preempted + preempted
+
+    def suspicious(self) -> bool:
+        """Whether it is worth to look closer."""
+        return self._empty >= _EMPTY_STEPS or (self._preempted > 1 and self._fruitless > 8)
+
+    def stuck(self, tokens: int) -> bool:
+        """Whether no more can come; `tokens` is the sum over all unfinished requests."""
+        steps_for_all = -(-tokens // self._batch) + 8
+        runs_in_circles = self._preempted > 1 and self._fruitless > _PATIENCE * steps_for_all
+        return self._empty >= _EMPTY_STEPS or runs_in_circles
+
+
+def why_stuck(snapshot: Snapshot, parameters: Parameters, usable: int) -> tuple[str, str | None]:
+    """One sentence with the numbers, and the request that it is about."""
+    pool = next(pool for pool in snapshot.pools if pool.name == GPU)
+    size = parameters.block_size
+    # In the order in which their turn comes.
+    waiting = [request for request in snapshot.requests if request.state != "running"]
+    head = next(iter(waiting or snapshot.requests), None)
+    if head is None:
+        return "nothing is left to schedule, and the engine does not say that it is idle", None
+    needed = -(-head.tokens // size)
+    free = len(pool.free)
+    what = f"request {head.id} ({_history(head)}) needs {needed} blocks of {size} tokens"
+    if needed > usable:
+        return f"{what}; the pool has {usable}: {needed - usable} short, for ever", head.id
+    named = {block for r in snapshot.requests for table in r.tables for block in table}
+    lost = [
+        block
+        for block, count in enumerate(pool.references)
+        if block not in pool.reserved and block not in named and (count or block not in pool.free)
+    ]
+    if lost and needed > free:
+        return (
+            f"{what}; {free} are free, and {len(lost)} are held by nobody: a leak",
+            head.id,
+        )
+    short = f"{needed - free} short" if needed > free else "enough, and yet it is not scheduled"
+    return f"{what}; {free} are free: {short}", head.id
+
+
+def _history(request: RequestState) -> str:
+    made = request.tokens - request.prompt_len
+    return f"{request.prompt_len} prompt tokens" + (f" and {made} more" if made > 0 else "")

@@ -1,0 +1,328 @@
+"""What unmodified vLLMs do: the textbook case, what died in 0.4.2, what stays silent today."""
+
+from typing import Any
+
+import pytest
+from tests.py.support.vllm_trees import CURRENT, OLD, OLDEST, TEXTBOOK, a_tree, driven
+
+from vllm_forensics.errors import UsageError
+from vllm_forensics.model.event import EventKind
+from vllm_forensics.model.sandbox import (
+    Generation,
+    Outcome,
+    Parameters,
+    Policy,
+    RequestSpec,
+    SandboxRun,
+    ViolationKind,
+)
+from vllm_forensics.sandbox.engine.interface import Engine
+from vllm_forensics.sandbox.load import Trigger, drawn, triggered, uniform
+
+pytestmark = pytest.mark.xdist_group("vllm-trees")
+
+
+def kinds(result: SandboxRun) -> set[ViolationKind]:
+    return {violation.kind for violation in result.violations}
+
+
+# Textbook: ten prompts of 11 blocks, 100 blocks. All engines run nine, and keep the tenth waiting:
+# nobody refuses. They differ in what is theirs to use: the reference has all 100 blocks, v1 keeps
+# one as null block, v0 holds a hundredth back when it admits. Nine prompts hold 99 blocks, so the
+# twelfth block of a growing request makes the last one give way, once, in each of them.
+@pytest.mark.parametrize(
+    ("version", "usable"), [("reference", 100), (CURRENT, 99), (OLD, 100), (OLDEST, 100)]
+)
+def test_of_ten_prompts_nine_run_at_once_and_the_tenth_waits(version: str, usable: int) -> None:
+    result = driven(version, Parameters(gpu_blocks=100), TEXTBOOK)
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.violations == ()
+    first = result.steps[0]
+    assert (first.running, first.waiting, first.gpu_used) == (9, 1, 99)
+    assert len(result.finished) == 10
+    assert result.finished[-1] == "9"
+    assert result.preemptions == 1
+    assert [step.preempted for step in result.steps if step.preempted] == [("8",)]
+    (pool,) = [counts for counts in result.blocks if counts.pool == "gpu"]
+    assert (pool.usable, pool.free) == (usable, usable)
+
+
+def test_a_run_says_which_vllm_it_drove() -> None:
+    new, old = (driven(version, Parameters(), TEXTBOOK) for version in (CURRENT, OLD))
+
+    assert new.tree == a_tree(CURRENT)
+    assert new.tree is not None
+    assert new.tree.version == CURRENT
+    assert new.engine is Generation.V1
+    assert old.tree is not None
+    assert old.tree.version == OLD
+    assert old.engine is Generation.V0
+
+
+@pytest.mark.parametrize("version", [OLD, OLDEST])
+def test_three_continuations_exhaust_the_swap_space_and_kill_the_engine(version: str) -> None:
+    parameters = Parameters(gpu_blocks=24, cpu_blocks=8, best_of=3)
+
+    result = driven(version, parameters, uniform(4, 60, 200))
+
+    assert result.outcome is Outcome.RAISED
+    assert result.error is not None
+    assert result.error.startswith("RuntimeError: Aborted due to the lack of CPU swap space")
+    assert len(result.steps) == 5
+    assert "request 2, which holds 6 GPU blocks" in result.why
+    assert "4 of 8 CPU blocks" in result.why
+    assert result.raised_at[-1].endswith("_swap_out")
+    told = [event.kind for event in result.chains[0].events]
+    assert told[0] is EventKind.ALLOCATE
+    assert told.count(EventKind.FORK) == 2
+    assert told[-1] is EventKind.PREEMPT
+
+
+def test_with_one_continuation_the_same_load_is_healthy() -> None:
+    parameters = Parameters(gpu_blocks=24, cpu_blocks=8, best_of=1)
+
+    result = driven(OLD, parameters, uniform(4, 60, 200))
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.violations == ()
+
+
+def test_with_a_window_two_continuations_write_one_block_and_free_it_twice() -> None:
+    parameters = Parameters(gpu_blocks=200, best_of=2, sliding_window=64)
+
+    result = driven(OLD, parameters, uniform(1, 200, 200))
+
+    assert result.outcome is Outcome.RAISED
+    assert result.error is not None
+    assert result.error.startswith("ValueError: Double free!")
+    both = [v for v in result.violations if v.kind is ViolationKind.TWO_WRITERS]
+    # One block of the ring after the other; the engine notices nothing until it frees them.
+    assert sum(violation.times for violation in both) == 143
+    assert min(violation.step for violation in both) == 57
+    assert len(result.steps) == 199
+    (double,) = [v for v in result.violations if v.kind is ViolationKind.DOUBLE_FREE]
+    assert double.chain is not None
+    assert [event.kind for event in double.chain.events][-2:] == [EventKind.FREE, EventKind.FREE]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        Parameters(gpu_blocks=200, best_of=2),
+        Parameters(gpu_blocks=200, sliding_window=64),
+        Parameters(gpu_blocks=200, best_of=2, block_manager=2),
+        Parameters(gpu_blocks=60, cpu_blocks=60, best_of=2),
+        Parameters(gpu_blocks=60, prefix_caching=True),
+        Parameters(gpu_blocks=200, block_manager=2, prefix_caching=True),
+        Parameters(gpu_blocks=200, block_manager=2, prefix_caching=True, best_of=2),
+        Parameters(gpu_blocks=60, chunked_prefill=True, max_batched_tokens=100),
+    ],
+)
+def test_healthy_runs_of_the_first_engine_raise_no_alarm(parameters: Parameters) -> None:
+    load = tuple(
+        RequestSpec(id=str(n), arrival=n * 2, prompt_len=100 + n, max_tokens=70, prefix=48)
+        for n in range(8)
+    )
+
+    result = driven(OLD, parameters, load)
+
+    assert [violation.message for violation in result.violations] == []
+    assert result.outcome is Outcome.FINISHED
+    assert len(result.finished) == 8
+
+
+def test_the_second_manager_with_a_cache_dies_of_its_own_assertion_in_a_small_pool() -> None:
+    load = tuple(
+        RequestSpec(id=str(n), arrival=n * 2, prompt_len=100 + n, max_tokens=70, prefix=48)
+        for n in range(8)
+    )
+    parameters = Parameters(gpu_blocks=60, block_manager=2, prefix_caching=True)
+
+    result = driven(OLD, parameters, load)
+
+    assert result.outcome is Outcome.RAISED
+    assert result.error == "AssertionError"
+    assert result.raised_at[-1].endswith("allocate_mutable")
+    assert result.violations == ()
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        Parameters(gpu_blocks=60),
+        Parameters(gpu_blocks=30),
+        Parameters(gpu_blocks=60, prefix_caching=False),
+        Parameters(gpu_blocks=60, sliding_window=40),
+        Parameters(gpu_blocks=60, sliding_window=40, max_batched_tokens=64),
+        Parameters(gpu_blocks=60, max_batched_tokens=50),
+        Parameters(gpu_blocks=40, policy=Policy.PRIORITY),
+        Parameters(gpu_blocks=40, policy=Policy.PRIORITY, max_batched_tokens=64),
+        Parameters(gpu_blocks=400, block_size=1),
+    ],
+)
+def test_healthy_runs_of_the_second_engine_raise_no_alarm(parameters: Parameters) -> None:
+    load = tuple(
+        RequestSpec(
+            id=str(n),
+            arrival=n * 3,
+            prompt_len=100 + n * 7,
+            max_tokens=60,
+            prefix=64,
+            priority=-n % 3,
+            abort_after=n * 3 + 20 if n % 5 == 4 else None,
+        )
+        for n in range(14)
+    )
+
+    result = driven(CURRENT, parameters, load)
+
+    assert [violation.message for violation in result.violations] == []
+    assert result.outcome is Outcome.FINISHED
+    assert len(result.finished) >= 12
+
+
+def test_a_shared_prefix_is_found_in_the_cache_and_held_by_many() -> None:
+    load = tuple(
+        RequestSpec(id=str(n), arrival=n * 3, prompt_len=80, max_tokens=10, prefix=64)
+        for n in range(4)
+    )
+
+    result = driven(CURRENT, Parameters(), load)
+
+    # 80 tokens once, 16 for each that finds the other 64; one token for each of nine more steps.
+    assert sum(step.scheduled_tokens for step in result.steps) == 80 + 3 * 16 + 4 * 9
+    assert result.violations == ()
+
+
+def test_a_preemption_storm_is_counted_and_is_no_fault() -> None:
+    result = driven(CURRENT, Parameters(gpu_blocks=30), uniform(20, 60, 100))
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.preemptions > 10
+    assert result.violations == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "short"), [("reference", "the pool has 100: 25"), (CURRENT, "the pool has 99: 26")]
+)
+def test_a_prompt_larger_than_the_pool_stalls_without_an_error(version: str, short: str) -> None:
+    result = driven(version, Parameters(gpu_blocks=100), uniform(1, 2000, 16))
+
+    assert result.outcome is Outcome.STALLED
+    assert result.error is None
+    assert result.why.startswith("request 0 (2000 prompt tokens) needs 125 blocks of 16 tokens")
+    assert f"{short} short" in result.why
+    assert kinds(result) == {ViolationKind.STALL}
+
+
+def test_the_first_engine_gives_such_a_prompt_up_and_says_nothing() -> None:
+    result = driven(OLD, Parameters(gpu_blocks=100), uniform(1, 2000, 16))
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.finished == ()
+    assert result.refused == ("0",)
+
+
+def test_a_request_that_outgrows_the_pool_alone_stalls_after_it_lost_its_place() -> None:
+    parameters = Parameters(gpu_blocks=50)
+    load = triggered(Trigger.LONE_GROWTH, parameters, Generation.V1)
+
+    result = driven(CURRENT, parameters, load)
+
+    assert result.outcome is Outcome.STALLED
+    assert result.preemptions == 1
+    assert "1 short" in result.why
+
+
+@pytest.mark.parametrize("version", ["reference", CURRENT, OLD])
+def test_the_smallest_load_that_exhausts_a_pool_makes_one_request_give_way(version: str) -> None:
+    parameters = Parameters(gpu_blocks=64)
+    generation = Generation.REFERENCE if version == "reference" else a_tree(version).generation
+    load = triggered(Trigger.EXHAUSTION, parameters, generation)
+
+    result = driven(version, parameters, load)
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.preemptions == 1
+
+
+def test_a_free_of_a_running_request_is_silent_and_the_worker_sees_it() -> None:
+    def meddle(step: int, engine: Engine) -> None:
+        if step == 4:
+            inside: Any = engine
+            inside.manager.free(inside.scheduler.requests["0"])
+
+    result = driven(CURRENT, Parameters(), uniform(2, 40, 30), meddle)
+
+    found = [v for v in result.violations if v.kind is ViolationKind.USE_AFTER_FREE]
+    assert found[0].step == 4
+    assert found[0].request == "0"
+    assert found[0].chain is not None
+    told = [event.kind for event in found[0].chain.events]
+    assert EventKind.FREE in told
+    assert told.index(EventKind.ALLOCATE) < told.index(EventKind.FREE)
+
+
+def test_a_double_free_is_silent_in_the_pool_and_named_at_once() -> None:
+    def meddle(step: int, engine: Engine) -> None:
+        if step == 4:
+            pool: Any = engine
+            block = pool.pool.blocks[50]
+            assert block.ref_cnt == 0
+            pool.pool.free_blocks([block])
+
+    result = driven(CURRENT, Parameters(), uniform(2, 40, 10), meddle)
+
+    assert result.error is None
+    found = {v.kind: v for v in result.violations}
+    assert found[ViolationKind.DOUBLE_FREE].step == 4
+    assert found[ViolationKind.DOUBLE_FREE].block == 50
+    assert found[ViolationKind.REFERENCE_COUNT].block == 50
+
+
+def test_blocks_that_are_taken_and_never_given_back_are_a_leak_at_the_end() -> None:
+    def meddle(step: int, engine: Engine) -> None:
+        if step == 3:
+            inside: Any = engine
+            inside.pool.get_new_blocks(5)
+
+    result = driven(CURRENT, Parameters(), uniform(2, 40, 10), meddle)
+
+    (leak,) = [v for v in result.violations if v.kind is ViolationKind.LEAK]
+    assert "5 blocks" in leak.message
+    assert leak.chain is not None
+    assert leak.chain.events[0].kind is EventKind.ALLOCATE
+
+
+def test_a_leak_that_starves_a_request_is_told_as_what_holds_it_up() -> None:
+    def meddle(step: int, engine: Engine) -> None:
+        if step == 0:
+            inside: Any = engine
+            inside.pool.get_new_blocks(95)
+
+    result = driven(CURRENT, Parameters(), uniform(1, 100, 10), meddle)
+
+    assert result.outcome is Outcome.STALLED
+    assert "needs 7 blocks of 16 tokens; 4 are free, and 95 are held by nobody" in result.why
+
+
+def test_a_run_is_the_same_each_time() -> None:
+    load = drawn(uniform(12, 90, 30), 3)
+
+    first, second = (driven(CURRENT, Parameters(gpu_blocks=40), load) for _ in range(2))
+
+    assert first == second
+
+
+def test_what_a_generation_does_not_have_is_refused_with_what_to_type() -> None:
+    for version, parameters in (
+        (CURRENT, Parameters(best_of=2)),
+        (CURRENT, Parameters(cpu_blocks=2)),
+        (CURRENT, Parameters(gpu_blocks=1)),
+        (OLD, Parameters(policy=Policy.PRIORITY)),
+    ):
+        with pytest.raises(UsageError) as error:
+            driven(version, parameters, TEXTBOOK)
+
+        assert "--" in error.value.remedy
