@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.incident_advice import explanation, next_steps
 from vllm_forensics.diagnosis.incident_causes import cause_of
-from vllm_forensics.diagnosis.incident_echoes import echoes_of
+from vllm_forensics.diagnosis.incident_echoes import echoes_of, is_a_parents_word
 from vllm_forensics.diagnosis.incident_first import account_of, first_death, subject_pid
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
@@ -18,6 +19,7 @@ from vllm_forensics.model.incident import (
     Clue,
     ClueKind,
     Death,
+    Echo,
     EvidenceLine,
     Incident,
     IncidentReading,
@@ -26,6 +28,7 @@ from vllm_forensics.model.incident import (
 )
 
 _MAX_EVIDENCE: Final = 12
+_NUMBER: Final = re.compile(r"\d+")
 _WHERE_COUNTS: Final = {
     CauseClass.NATIVE_FAULT,
     CauseClass.HEAP_CORRUPTION,
@@ -44,9 +47,10 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         return None
     account = account_of(first, clues)
     death = _death(first, account, reading)
-    rest = [clue for clue in clues if clue is not first and clue not in account]
-    echoes = echoes_of(rest, first, death)
-    is_echo = _visible_is_echo(first, account, echoes)
+    told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
+    echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)
+    last = max((clue.line for clue in clues if id(clue) in told), default=0)
+    is_echo = _visible_is_echo(first, last, echoes)
     return Incident(
         log=log,
         first_death=death,
@@ -58,12 +62,11 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
     )
 
 
-def _visible_is_echo(first: Clue, account: Sequence[Clue], echoes: Sequence[object]) -> bool:
+def _visible_is_echo(first: Clue, last: int, echoes: Sequence[Echo]) -> bool:
     """Is what stands last in the log, or all that stands there, only an echo?"""
     if first.kind is ClueKind.ECHO or (first.kind is ClueKind.CHILD and first.signal is None):
         return True
-    last = max(clue.line for clue in (first, *account))
-    return any(getattr(echo, "line", 0) > last for echo in echoes)
+    return any(echo.line > last for echo in echoes)
 
 
 def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> Death:
@@ -72,19 +75,21 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     place: NativeCall | None = None
     if cause.kind in _WHERE_COUNTS:
         place = next(filter(None, (place_of(clue.native) for clue in told)), None)
-    python = next((clue.python[0] for clue in told if clue.python), None)
-    pid = next(filter(None, map(subject_pid, told)), None)
-    name = next(filter(None, map(_name, told)), None)
-    if name is None and pid is not None:
-        name = next((one.name for one in reading.processes if one.pid == pid), None)
+    python = next((clue.python[0] for clue in told if clue.python and _is_own(clue)), None)
+    is_known = first.kind is not ClueKind.ECHO
+    pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
+    name = next(filter(None, map(_name, told)), None) if is_known else None
+    seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     role = next(filter(None, map(role_of_clue, told)), None)
+    if name is None or (role is None and role_of_name(seen) is not None):
+        name = seen or name  # the kernel knows the thread's name only
     role = role or role_of_name(name)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     signal = next((clue.signal for clue in told if clue.signal is not None), None)
     death = Death(
         pid=pid,
         name=name,
-        role=role or _alone(reading),
+        role=role or (_alone(reading) if is_known else ProcessRole.UNKNOWN),
         signal=signal,
         exit=next((clue.exit for clue in told if clue.exit is not None), None),
         time=next((clue.time for clue in told if clue.time is not None), None),
@@ -100,6 +105,11 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     )
 
 
+def _is_own(clue: Clue) -> bool:
+    """Is its Python stack that of the dead process, and not of one that noticed?"""
+    return not clue.of_another and clue.kind is not ClueKind.ECHO
+
+
 def _name(clue: Clue) -> str | None:
     return clue.name if clue.of_another else clue.name or clue.writer
 
@@ -111,12 +121,17 @@ def _only_one_of_role(
     if pid is not None:
         return pid, name, role
     named = [one for one in reading.processes if name and one.name == name]
-    fitting = named or [
-        one for one in reading.processes if role and role_of_name(one.name) is role and not name
-    ]
-    if len(fitting) == 1:
+    of_role = [one for one in reading.processes if role and role_of_name(one.name) is role]
+    fitting = named or [one for one in of_role if _may_be(name, one.name)]
+    if len(fitting) == 1 and len(of_role) < 2:
         return fitting[0].pid, name or fitting[0].name, role
     return pid, name, role
+
+
+def _may_be(told: str | None, seen: str) -> bool:
+    """`VllmWorker-0` may be `Worker_TP0`, and not `Worker_TP1`."""
+    numbers = [_NUMBER.findall(one)[-1:] for one in (told or "", seen)]
+    return not all(numbers) or numbers[0] == numbers[1]
 
 
 def _alone(reading: IncidentReading) -> ProcessRole:

@@ -12,6 +12,7 @@ from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
 _GPU: Final = re.compile(
     r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)|CUDA error"
 )
+_TIMEOUT: Final = re.compile(r"collective operation timeout")
 _WORDS: Final = {
     "SIGSEGV": "an access to memory that it may not touch",
     "SIGBUS": "memory that is mapped but cannot be supplied",
@@ -44,9 +45,10 @@ def gpu(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Out of memory: Killed process 4242 (python)`, `Reason: OOMKilled`."""
-    told = next((clue for clue in (first, *account) if clue.kind is ClueKind.MEMORY), None)
-    if told is None:
+    kills = [clue for clue in (first, *account) if clue.kind is ClueKind.MEMORY]
+    if not kills:
         return None
+    told = next((clue for clue in kills if "illed process" in (clue.detail or "")), kills[0])
     return _cause(CauseClass.OOM_KILLED, told.detail or told.text, Certainty.PROVED)
 
 
@@ -60,7 +62,8 @@ def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Watchdog caught collective operation timeout`."""
-    if first.kind is not ClueKind.HANG:
+    is_timeout = first.kind is ClueKind.ABORT and _TIMEOUT.search(first.detail or "")
+    if first.kind is not ClueKind.HANG and not is_timeout:
         return None
     sure = "atchdog" in first.text or first.text.startswith("Timeout (")
     return _cause(
@@ -146,7 +149,7 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    gpu, memory, heap, hang, environment, given_up, machine_signal, killed, fault, aborted, raised,
+    hang, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, aborted, raised,
 )  # fmt: skip
 
 

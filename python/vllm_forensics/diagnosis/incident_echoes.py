@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_first import subject_pid
+from vllm_forensics.diagnosis.incident_first import OUTSIDE, subject_pid
 from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 
 _MAX_ECHOES: Final = 100
@@ -24,8 +24,20 @@ def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ..
     return tuple(found)
 
 
+def is_a_parents_word(clue: Clue, first: Clue) -> bool:
+    """Does it only repeat, in another process, what the dead one had said itself?"""
+    return (
+        clue.kind is ClueKind.CHILD
+        and clue is not first
+        and clue.source not in OUTSIDE
+        and first.kind is not ClueKind.CHILD
+    ) or (clue.kind is ClueKind.CHILD and clue is not first and clue.signal is None)
+
+
 def _why(clue: Clue, first: Clue) -> str | None:
     if clue.kind is ClueKind.ECHO:
+        if clue.line < first.line and subject_pid(clue) == subject_pid(first):
+            return None  # the heading of the dead process's own words
         return "such an error is raised only where another process has ended"
     if clue.kind is ClueKind.CHILD:
         if clue.signal in _ASKED:

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
-from vllm_forensics.model.incident import Clue, ClueKind, ProcessRole
+from vllm_forensics.model.incident import Clue, ClueKind, Follows, ProcessRole
 
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY, ClueKind.GPU}
 _ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 """Signals by which one process asks another to end."""
 _TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
 _WARNING_ONLY: Final = re.compile(r"No available shared memory broadcast block")
-_OUTSIDE: Final = {"kernel", "systemd", "the container runtime", "the shell"}
+OUTSIDE: Final = {"kernel", "systemd", "the container runtime", "the shell"}
 """Their lines may stand anywhere: another log was pasted behind the first."""
+_ANY_TIME: Final = {"kernel", "systemd"}
 _NEAR: Final = 600
+_NEXT: Final = 4
 _INNER: Final = {ProcessRole.WORKER: 3, ProcessRole.RAY_ACTOR: 3, ProcessRole.ENGINE_CORE: 2}
 
 
@@ -35,7 +37,7 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         first = memory
     by_code = _raised_first(raised, first, clues)
     if by_code is not None:
-        return by_code
+        return _last_of_chain(by_code, clues)
     if first is not None:
         return first
     # Nothing but what others noticed, an orderly end, or a wait without an end.
@@ -67,11 +69,25 @@ def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Cl
         if first is None:
             if not _is_consequence(clue, clues):
                 return clue
-        elif noticed is not None and noticed.line < first.line and first.source not in _OUTSIDE:
+        elif noticed is not None and noticed.line < first.line and first.source not in _ANY_TIME:
             return clue
     if first is None and raised:
         return raised[0]
     return None
+
+
+def _last_of_chain(first: Clue, clues: Sequence[Clue]) -> Clue:
+    """An exception that was handled did not end the process; the one raised meanwhile did."""
+    for clue in clues[clues.index(first) + 1 :]:
+        if clue.follows is None and clue.writer_pid == first.writer_pid:
+            break
+        if (
+            clue.follows is Follows.HANDLING
+            and clue.kind is ClueKind.EXCEPTION
+            and clue.writer_pid == first.writer_pid
+        ):
+            first = clue
+    return first
 
 
 def _explains(clue: Clue, first: Clue) -> bool:
@@ -125,6 +141,10 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
     for clue in clues:
         if clue is first or clue.kind is ClueKind.ECHO:
             continue
+        is_near = abs(clue.line - first.line) < _NEAR
+        if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:
+            found.append(clue)
+            continue
         other = subject_pid(clue)
         if pid is not None and other is not None:
             if other == pid and _agrees(first, clue):
@@ -144,7 +164,8 @@ def _agrees(first: Clue, clue: Clue) -> bool:
 def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     """Of a clue without a process: its signal, its place and the process's role must fit."""
     if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT, ClueKind.HANG}:
-        return clue.kind is first.kind and clue.detail == first.detail
+        same = clue.detail == first.detail or "SIGBUS" == clue.signal == first.signal
+        return clue.kind is first.kind and same
     if clue.kind is ClueKind.GPU:
         return first.kind is ClueKind.GPU
     ours, theirs = role_of_clue(first), role_of_clue(clue)
@@ -154,13 +175,17 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
         return ours is not None and ours is theirs
     is_near = abs(clue.line - first.line) < _NEAR
     return _signals_fit(first, clue) and (
-        is_near or clue.source in _OUTSIDE or first.source in _OUTSIDE
+        is_near or clue.source in OUTSIDE or first.source in OUTSIDE
     )
 
 
 def _signals_fit(first: Clue, clue: Clue) -> bool:
     if clue.signal is not None and first.signal is not None:
-        return clue.signal == first.signal
+        # A damaged heap may end a process before abort() does: the parent then tells of SIGSEGV.
+        is_heap = first.kind is ClueKind.HEAP and clue.signal == "SIGSEGV"
+        return clue.signal == first.signal or (is_heap and clue.kind is ClueKind.CHILD)
+    if first.kind is ClueKind.ABORT and first.signal is None:  # Go: a panic, then its signal
+        return clue.line - first.line < _NEXT
     return first.signal is not None or first.kind in {
         ClueKind.CHILD,
         ClueKind.GPU,

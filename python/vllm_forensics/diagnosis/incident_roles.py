@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.model.incident import Clue, ProcessRole, PythonCall
+from vllm_forensics.model.incident import Clue, ClueKind, ProcessRole, PythonCall
 
 _BY_NAME: Final = (
     (r"(?i)engine_?core|EngineProc|MQLLMEngine", ProcessRole.ENGINE_CORE),
     (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
     (r"(?i)ray(?:worker|actor)|RayTrainWorker|raylet|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
-    (r"(?i)worker|rank\d|DataLoader|scheduler|TP\d", ProcessRole.WORKER),
+    (r"(?i)worker|rank ?\d|DataLoader|scheduler|TP\d", ProcessRole.WORKER),
     (r"(?i)^(?:client|LLM)$", ProcessRole.CLIENT),
 )
 """The first that fits decides: `RayWorkerWrapper` is Ray's, `VllmWorker rank=0` a worker."""
@@ -34,6 +34,7 @@ _NAMES: Final = tuple((re.compile(pattern), role) for pattern, role in _BY_NAME)
 _FRAMES: Final = tuple(
     (re.compile(file), re.compile(function), role) for file, function, role in _BY_FRAME
 )
+_ENGINE: Final = re.compile(r"[Ee]ngine")
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
     "the Python parent": ProcessRole.WORKER,
@@ -58,6 +59,10 @@ def role_of_frames(frames: tuple[PythonCall, ...]) -> ProcessRole | None:
 
 def role_of_clue(clue: Clue) -> ProcessRole | None:
     """The role of the process that a clue speaks of."""
+    if clue.kind is ClueKind.ECHO:  # it speaks of a process further in
+        return ProcessRole.ENGINE_CORE if _ENGINE.search(clue.text) else None
     if clue.of_another:
         return role_of_name(clue.name) or _TELLERS.get(clue.source)
-    return role_of_name(clue.writer) or role_of_frames(clue.python) or role_of_name(clue.name)
+    role = role_of_name(clue.writer) or role_of_frames(clue.python) or role_of_name(clue.name)
+    # vLLM's names are known; any other class in front of a pid is an actor's.
+    return role or (ProcessRole.RAY_ACTOR if clue.is_tagged else None)

@@ -73,7 +73,7 @@ def _nothing(path: str, reading: IncidentReading) -> Failure:
     if reading.size_bytes == 0:
         error = "is empty: nobody died in it"
     else:
-        error = f"tells of no death in {reading.lines:,} lines"
+        error = f"tells of no death in {reading.lines:,} line{'' if reading.lines == 1 else 's'}"
         if reading.seen_instead:
             error += "; mentioned only: " + " · ".join(reading.seen_instead)
     return Failure(

@@ -38,6 +38,17 @@ class ClueKind(StrEnum):
     """An error that only another process's death can cause."""
 
 
+class Follows(StrEnum):
+    """How an exception hangs together with the one above it."""
+
+    CAUSED = "caused"
+    """`raise … from …`: the one above is the cause."""
+    HANDLING = "handling"
+    """Raised while the one above was handled: this one ended the process."""
+    GROUPED = "grouped"
+    """Another one of a group."""
+
+
 class ProcessRole(StrEnum):
     """What a process does; the values are part of the JSON contract."""
 
@@ -99,6 +110,8 @@ class Clue:
     """The process that wrote the line, where a prefix says so."""
     writer: str | None = None
     """That process's name, as its prefix gives it."""
+    is_tagged: bool = False
+    """Does the prefix have the form `(Name pid=1)`, as Ray and vLLM write it?"""
     pid: int | None = None
     """The process that the line speaks of, where it is told."""
     name: str | None = None
@@ -113,6 +126,8 @@ class Clue:
     """Innermost first."""
     python: tuple[PythonCall, ...] = ()
     """Innermost first."""
+    follows: Follows | None = None
+    """How it hangs together with the exception above it, in the same process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "got fatal signal from worker",
-            r"(?P<detail>Executor got fatal signal from worker processes)",
+            r"(?P<detail>Executor got fatal signal from (?P<name>worker) processes)",
             "CRITICAL 01-15 08:12:45 [multiproc_executor.py:48] MulitprocExecutor got fatal "
             "signal from worker processes, shutting down. See stack trace above for root cause "
             "issue.",
@@ -80,12 +80,6 @@ VLLM: Final = Family(
             "Watchdog timeout (self.watchdog_timeout=300)",
         ),
         Phrase(
-            ClueKind.HANG,
-            "Timeout (",
-            r"^(?P<detail>Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!)",
-            "Timeout (0:01:00)!",
-        ),
-        Phrase(
             ClueKind.CHILD,
             "hild process unexpectedly failed with",
             r"[Cc]hild process unexpectedly failed with exitcode=(?P<exit>-?\d+)(?:\. "
@@ -106,6 +100,8 @@ VLLM: Final = Family(
                 "See root cause above",
                 "Background loop has errored already",
                 "Received a SIGQUIT signal",
+                "Received sigquit from a child",
+                "encountered a fatal error",
                 "BrokenPipeError",
                 "ConnectionResetError",
                 "Connection reset by peer",
@@ -121,6 +117,7 @@ GPU: Final = Family(
         Phrase(
             ClueKind.HANG,
             "aught collective operation timeout",
+            r"(?:\[[^\]]{0,60}?(?P<name>Rank \d+)\] )?"
             r"(?P<detail>Watchdog caught collective operation timeout.{0,160})",
             "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, "
             "OpType=ALLREDUCE, NumelIn=4096, Timeout(ms)=600000) ran for 600010 milliseconds "
@@ -129,6 +126,7 @@ GPU: Final = Family(
         Phrase(
             ClueKind.GPU,
             "CUDA error: ",
+            r"(?:^.{0,120}?(?P<name>Rank \d{1,5})\].{0,160}?)?"
             r"(?P<detail>CUDA error: (?!invalid device ordinal|out of memory|"
             r"no kernel image).{1,120})",
             "RuntimeError: CUDA error: an illegal memory access was encountered",

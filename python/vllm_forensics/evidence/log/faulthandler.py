@@ -14,7 +14,7 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import base_name, clue_at, signal_in
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 
-NEEDLES: Final = (b"Fatal Python error: ", b"Windows fatal exception: ")
+NEEDLES: Final = (b"Fatal Python error: ", b"Windows fatal exception: ", b"Timeout (")
 _HEADER: Final = re.compile(
     r"(?:^|.*?[^`\w'\"])?(?P<who>Fatal Python error|Windows fatal exception): (?P<what>\S.{0,300})"
 )
@@ -34,6 +34,7 @@ _BINARY: Final = re.compile(
     r"\s*Binary file \"(?P<module>[^\"]{1,400})\"(?:, at (?P<function>[^+\[]{0,300})"
     r"\+?(?P<offset>0x[0-9a-f]+)?)? ?\[0x[0-9a-f]+\]"
 )
+_TIMEOUT: Final = re.compile(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _MAX_FRAMES: Final = 128
 _PATIENCE: Final = 40
 _PLAIN: Final = ("Python runtime state", "Extension modules:", "  Garbage-collecting", "  <")
@@ -45,10 +46,12 @@ class FaultBlock:
     def __init__(self, line: LogLine, what: str) -> None:
         """Begin with the line that names the error."""
         is_signal = _SIGNALS.match(what) is not None
+        self._is_timeout = _TIMEOUT.match(what) is not None
+        kind = ClueKind.SIGNAL if is_signal else ClueKind.ABORT
         signal = signal_in(what) if is_signal else "SIGABRT"
         self._clue = replace(
-            clue_at(line, ClueKind.SIGNAL if is_signal else ClueKind.ABORT, "faulthandler"),
-            signal=signal,
+            clue_at(line, ClueKind.HANG if self._is_timeout else kind, "faulthandler"),
+            signal=None if self._is_timeout else signal,
             detail=None if is_signal else what,
         )
         self._python: list[PythonCall] = []
@@ -72,7 +75,9 @@ class FaultBlock:
                     )
                 )
         elif (thread := _THREAD.match(text)) is not None:
-            self._in_current = thread["current"] is not None
+            self._in_current = thread["current"] is not None or self._is_timeout
+            if self._is_timeout:
+                self._python.clear()
         elif (binary := _BINARY.match(text)) is not None:
             if len(self._native) < _MAX_FRAMES:
                 self._native.append(
@@ -99,8 +104,16 @@ class FaultBlock:
         return replace(self._clue, python=tuple(self._python), native=tuple(self._native))
 
 
+def _open_timeout(line: LogLine) -> FaultBlock | None:
+    """`dump_traceback_later`: all threads, the main thread last."""
+    match = _TIMEOUT.match(line.text)
+    return FaultBlock(line, match[0]) if match is not None else None
+
+
 def open_fault(line: LogLine) -> FaultBlock | None:
     """A dump that begins in this line."""
+    if line.text.startswith("Timeout ("):
+        return _open_timeout(line)
     if "atal Python error: " not in line.text and "Windows fatal ex" not in line.text:
         return None
     match = _HEADER.match(line.text)

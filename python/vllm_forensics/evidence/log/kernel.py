@@ -36,7 +36,7 @@ KERNEL: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            " trap ",
+            "] trap ",
             r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\] (?P<detail>trap (?P<signal>invalid "
             r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S+ sp:\S+ error:\S+)"
             r"(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",

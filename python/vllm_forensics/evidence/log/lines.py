@@ -13,9 +13,10 @@ _LEVEL: Final = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FA
 _LOGGER: Final = re.compile(
     # vLLM: ERROR 11-08 11:01:29 [core.py:502] or, older, core.py:398]
     rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? "
-    r"\[?[\w./-]{1,80}:\d{1,6}\] ?"
+    r"\[?(?:[\w.-]{1,60}/)?(?P<module>[\w.-]{1,60}):\d{1,6}\] ?"
     # Ray's and glog's: [2025-02-06 16:45:19,245 E 12903 13435] logging.cc:108:
-    r"|\[(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
+    # (the reader of lines has taken the date)
+    r"|(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} )?[A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
     r"(?:\([\w-]{1,40}\) )?[\w.]{1,60}:\d{1,6}: ?"
     # glog: E0208 16:45:19.123456 12903 file.cc:108]
     r"|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,120}:\d{1,6}\] ?"
@@ -25,6 +26,10 @@ _LOGGER: Final = re.compile(
     rf"|(?:- )?[\w.]{{1,80}} - {_LEVEL} - |(?:- )?{_LEVEL} - [\w.]{{1,80}} - "
     # Ray's Python side: WARNING worker.py:1851 --
     rf"|{_LEVEL} [\w.]{{1,60}}:\d{{1,6}} -- "
+    # a line number that somebody's pager put there; (EngineCore) ERROR [core.py:1138]
+    r"|\[\d{1,9}\] (?=\[)"
+    rf"|\((?P<who>(?:EngineCore|Worker|VllmWorker|APIServer)\w{{0,20}})\) (?:{_LEVEL} )?"
+    r"(?:\[[\w.]{1,60}:\d{1,6}\] ?)?"
     # SGLang: TP3], DP0 TP3]
     r"|(?:DP\d{1,3} )?(?:TP\d{1,3} )?(?:EP\d{1,3} )?(?:PP\d{1,3})?\] "
 )
@@ -45,8 +50,10 @@ _UNIT: Final = re.compile(
 )
 _RANK: Final = re.compile(r"\[(?P<rank>(?:default|rank|Rank )\d{1,5})\]")
 _PLACE: Final = re.compile(r"\[?[\w./-]{1,80}:\d{1,6}\]:?")
+_WRITERS: Final = {"core.py": "EngineCore"}
+"""vLLM's files that only one kind of process logs from."""
 _DROPPED: Final = {"[stderr]", "[stdout]", "(raylet)", "[ERROR]", "[INFO]", "[WARNING]"}
-_PAIR: Final = re.compile(r"(?:rank|ip|RANK)=[\w.]+,?")
+_PAIR: Final = re.compile(r"(?:rank|RANK)=\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,8 @@ class LogLine:
     pid: int | None = None
     name: str | None = None
     time: str | None = None
+    tagged: bool = False
+    """Is the writer named by `(Name pid=1)`, as Ray and vLLM do it?"""
 
 
 def log_lines(raw: bytes, number: int) -> Iterator[LogLine]:
@@ -75,12 +84,14 @@ def log_lines(raw: bytes, number: int) -> Iterator[LogLine]:
 
 def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
     pid: int | None = None
+    who: str | None = None
     for _ in range(4):  # (EngineCore pid=1) ERROR 01-02 03:04:05 [core.py:1] (RayWorker pid=2) …
         match = _LOGGER.match(text)
         if match is None:
             break
         if match["pid"]:
             pid = int(match["pid"])
+        who = match["who"] or who or _WRITERS.get(match["module"] or "")
         more, text = strip_prefixes(text[match.end() :])
         tags = f"{tags} {more}" if more else tags
     # The innermost prefix is the writer's own.
@@ -90,7 +101,7 @@ def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
     if process is not None:
         pid = int(process["pid"])
         rank = _PAIR.search(process["rest"])
-        name = process["name"].strip(" ,") or (rank[0].strip(",") if rank else None)
+        name = process["name"].strip(" ,") or (rank[0] if rank else None)
         stream = str(pid)
     elif pid is not None:
         stream = str(pid)
@@ -101,5 +112,5 @@ def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
         kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
         stream = " ".join(kept)
         rank_match = _RANK.search(stream)
-        name = rank_match["rank"] if rank_match else None
-    return LogLine(number, stream, text, pid, name, time)
+        name = rank_match["rank"] if rank_match else who
+    return LogLine(number, stream, text, pid, name, time, process is not None)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.evidence.demangle import demangle
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
@@ -40,7 +41,8 @@ FORMS: Final = (
     ),
     # gdb: #0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so
     re.compile(
-        r"\s*#\d{1,3}\s+(?:0x[0-9a-f]+ in )?(?P<function>[\w~][^(]{0,400}?) ?\([^\n]{0,800}?\)"
+        r"\s*(?:#\d{1,3}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{8,16} in )"
+        r"(?P<function>[\w~][^(]{0,400}?) ?\([^\n]{0,800}?\)"
         r"(?: from (?P<module>\S{1,240})| at \S{1,240}| *$)"
     ),
     # tvm-ffi:   File "src/f.cc", line 12, in ns::f()
@@ -70,6 +72,8 @@ def native_call(text: str) -> NativeCall | None:
 def _call(groups: dict[str, str | None]) -> NativeCall:
     name = (groups.get("function") or groups.get("symbol") or "").strip()
     function = None if name in _NO_NAME or _HEXADECIMAL.fullmatch(name) else name
+    if function is not None and function.startswith("_Z"):
+        function = demangle(function) or function
     return NativeCall(
         function=function, module=base_name(groups.get("module")), offset=groups.get("offset")
     )
@@ -101,6 +105,10 @@ class NativeBlock:
             if match is not None:
                 self._calls[-1] = replace(self._calls[-1], module=base_name(match["module"]))
                 return True
+        if self._waits_for_what and (self._detail or "").endswith(":") and text.strip():
+            self._waits_for_what = False  # Rust: the message stands on the line below
+            self._detail = f"{self._detail} {text.strip()}"[:_MAX_WHAT]
+            return True
         call = native_call(text) if len(text) > 6 and not text.startswith(_NOT_FRAMES) else None
         if call is None:
             self._silent += 1

@@ -94,7 +94,7 @@ PYTHON: Final = Family(
                 ClueKind.CHILD,
                 needle,
                 r"(?:\b(?P<name>[A-Z]\w{2,40}(?:-\d+)?)\W{1,4})?(?:pid[ =:]{1,2}(?P<pid>\d+)\W+)?"
-                r"(?:\w+ ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
+                r"(?:\w+,? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,
             )
@@ -150,6 +150,13 @@ RAY: Final = Family(
             "A worker died or was killed",
             r"(?P<detail>A worker died or was killed)",
             "WARNING worker.py:1619 -- A worker died or was killed while executing task 5d17.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "        pid: ",
+            r"^ {8}\s*pid: (?P<pid>\d{1,9})\s*$",
+            "        pid: 4242",
             of_another=True,
         ),
         Phrase(

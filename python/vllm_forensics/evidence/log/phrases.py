@@ -21,6 +21,7 @@ _SIGNALS_IN_WORDS: Final = (
     ("access violation", "SIGSEGV"),
     ("bus error", "SIGBUS"),
     ("illegal instruction", "SIGILL"),
+    ("illegal hardware", "SIGILL"),
     ("floating", "SIGFPE"),
     ("divide", "SIGFPE"),
     ("arithmetic", "SIGFPE"),
@@ -94,6 +95,7 @@ def clue_at(line: LogLine, kind: ClueKind, source: str) -> Clue:
         writer_pid=line.pid,
         writer=line.name,
         time=line.time,
+        is_tagged=line.tagged,
     )
 
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
+from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 
-NEEDLES: Final = (b"Traceback (most recent call",)
+NEEDLES: Final = (b"Traceback (most recent call", b" above exception")
 _HEADER: Final = re.compile(r"Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
@@ -51,6 +51,7 @@ class TracebackBlock:
     def __init__(self, line: LogLine) -> None:
         """Begin with its first line."""
         self._first = line
+        self.first_line = line.number
         self._frames: list[PythonCall] = []
         self._lines = 0
         self._after_frame = False
@@ -91,9 +92,15 @@ class TracebackBlock:
         """Is the exception named, or was it too long in coming?"""
         return self.last is not None or self._lines > _MAX_LINES
 
+    @property
+    def is_group(self) -> bool:
+        """Is it an exception group's own traceback, behind which its members follow?"""
+        match = _LAST.match(self.last.text) if self.last is not None else None
+        return match is not None and match["type"].endswith("ExceptionGroup")
+
     def close(self) -> Clue | None:
-        """The exception; None where none was named."""
-        if self.last is None:
+        """The exception; None where none was named, or only that of a group."""
+        if self.last is None or self.is_group:
             return None
         match = _LAST.match(self.last.text)
         kind = match["type"] if match else ""
@@ -107,6 +114,15 @@ class TracebackBlock:
             python=tuple(reversed(self._frames)),
             time=self.last.time or self._first.time,
         )
+
+
+def link(text: str) -> Follows | None:
+    """What the words between two tracebacks say of the second."""
+    if " above exception" not in text:
+        return None
+    if "direct cause of the following" in text:
+        return Follows.CAUSED
+    return Follows.HANDLING if "During handling of the above" in text else None
 
 
 def open_traceback(line: LogLine) -> TracebackBlock | None:

@@ -18,22 +18,28 @@ from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.kernel import KERNEL, decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import NativeBlock
+from vllm_forensics.evidence.log.needles import Search, Words
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
-from vllm_forensics.evidence.log.python_traceback import TracebackBlock, open_traceback
+from vllm_forensics.evidence.log.python_traceback import TracebackBlock, link, open_traceback
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
-from vllm_forensics.evidence.sanitizer.needles import Search, words
 from vllm_forensics.evidence.sanitizer.scan import _as_utf8
-from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, SeenProcess
+from vllm_forensics.model.incident import (
+    Clue,
+    ClueKind,
+    Follows,
+    IncidentReading,
+    SeenProcess,
+)
 
 FAMILIES: Final = (
-    KERNEL, GLIBC, HANDLERS, GPU, PANICS, CXX, LOADER, SHARED_MEMORY, VLLM, RAY, PYTHON, SYSTEMD,
+    KERNEL, GLIBC, HANDLERS, GPU, PANICS, CXX, LOADER, SHARED_MEMORY, RAY, VLLM, PYTHON, SYSTEMD,
     CONTAINERS, SHELL,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)
-_WORDS: Final = words(
+_NEEDLES: Final = tuple(
     dict.fromkeys((*BOOK.needles, *faulthandler.NEEDLES, *python_traceback.NEEDLES))
 )
 _MAX_UNFINISHED: Final = 1 << 20
@@ -50,6 +56,8 @@ _MENTION: Final = re.compile(
     r"(?i)segmentation fault|segfault|core dumped|\bkilled\b|crash|SIGSEGV|SIGKILL|OOM"
 )
 _SEEN_MAX: Final = 5
+_LINK: Final = 4
+"""So many lines may lie between two tracebacks of one chain or group."""
 
 Block = FaultBlock | TracebackBlock | NativeBlock
 
@@ -62,9 +70,15 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     return scanner.close()
 
 
+def _comes_first(block: Block, line: LogLine) -> bool:
+    """Does the open block read the line before it is searched for phrases?"""
+    return isinstance(block, TracebackBlock) or "what():" in line.text
+
+
 class _Scanner:
     def __init__(self) -> None:
         self._rest = b""
+        self._words = Words(_NEEDLES)
         self._line = 0
         self._size = 0
         self._clues: list[Clue] = []
@@ -74,6 +88,7 @@ class _Scanner:
         self._processes: OrderedDict[int, SeenProcess] = OrderedDict()
         self._sanitized = SanitizedPart()
         self._seen: list[str] = []
+        self._links: dict[str, tuple[Follows, int]] = {}
 
     def feed(self, piece: bytes) -> None:
         """Read one more piece of the log."""
@@ -105,30 +120,26 @@ class _Scanner:
 
     def _read(self, data: bytes, end: int) -> None:
         self._sanitized.feed(data[:end] if end < len(data) else data, self._line)
-        position, hit, line_of_hit = 0, -1, 0
-        search = Search(data, _WORDS)
+        position, first = 0, self._line
+        search = Search(data, self._words, end)
+        hit = search.next_hit(0)
         while position < end:
-            if hit < position:
-                skipped = search.skip(position)
-                hit = skipped.position
-                line_of_hit = self._line + 1 + skipped.lines
+            if hit is not None and hit.position < position:
+                hit = search.next_hit(position)
             if not self._blocks:
-                start = max(position, data.rfind(b"\n", position, hit) + 1) if hit < end else end
-                if hit >= end:
-                    self._line = line_of_hit - 1 - data.count(b"\n", end, hit)
-                    if data[end - 1 : end] != b"\n":
-                        self._line += 1
-                    self._note_lives(data, max(position, end - _TAIL), end)
-                    return
+                start = hit.position if hit is not None else end
                 if start > position:
-                    self._line = line_of_hit - 1
+                    self._line = first + (hit.lines if hit is not None else search.lines_read)
                     self._note_lives(data, max(position, start - _TAIL), start)
                     position = start
+                if hit is None:
+                    self._line += data[end - 1 : end] != b"\n"
+                    return
             stop = data.find(b"\n", position, end)
             if stop < 0:
                 stop = end
             self._line += 1
-            self._take(data[position:stop], has_needle=hit < stop)
+            self._take(data[position:stop], has_needle=hit is not None and hit.position == position)
             position = stop + 1
 
     def _note_lives(self, data: bytes, start: int, stop: int) -> None:
@@ -154,12 +165,12 @@ class _Scanner:
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
         for line in log_lines(raw, self._line):
-            if line.pid is not None:
+            if line.pid is not None and line.tagged:
                 self._live(line.pid, line.name or "", line.time)
             block = self._blocks.get(line.stream)
             if has_needle and self._begin(line):
                 continue
-            if block is not None and (isinstance(block, TracebackBlock) or not has_needle):
+            if block is not None and (not has_needle or _comes_first(block, line)):
                 taken = block.feed(line)
                 if block.done:
                     self._close(line.stream)
@@ -172,7 +183,11 @@ class _Scanner:
         """Open the dump or traceback that begins in this line."""
         opened: Block | None = open_fault(line) or open_traceback(line)
         if opened is None:
-            return False
+            follows = link(line.text)
+            if follows is not None:
+                self._close(line.stream)
+                self._links[line.stream] = (follows, line.number)
+            return follows is not None
         self._open(line.stream, opened)
         return True
 
@@ -187,7 +202,7 @@ class _Scanner:
                 self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
             return
         clue = decoded(clue) if clue.source == "kernel" else clue
-        if clue.kind in _WITH_STACK and clue.source not in {"kernel", "the shell"}:
+        if clue.kind in _WITH_STACK and clue.source != "kernel":
             if isinstance(block, FaultBlock) and clue.source == "a signal handler":
                 self._add(clue)
                 return
@@ -206,13 +221,31 @@ class _Scanner:
         if block is None:
             return
         clue = block.close()
+        if isinstance(block, TracebackBlock):
+            follows = self._follows(stream, block)
+            clue = replace(clue, follows=follows) if clue is not None else None
         if clue is None:
             return
         if isinstance(block, TracebackBlock) and block.last is not None:
             told = BOOK.read(block.last)
             if told is not None and (clue.kind is not ClueKind.ECHO or told.kind is ClueKind.CHILD):
-                clue = replace(told, python=clue.python, detail=told.detail or clue.detail)
+                clue = replace(
+                    told,
+                    python=clue.python,
+                    detail=told.detail or clue.detail,
+                    follows=clue.follows,
+                )
         self._add(clue)
+
+    def _follows(self, stream: str, block: TracebackBlock) -> Follows | None:
+        """How a traceback hangs together with the one above it in its stream."""
+        follows, line = self._links.pop(stream, (None, 0))
+        last = block.last.number if block.last is not None else self._line
+        if follows is not None and block.first_line - line > _LINK:
+            follows = None
+        if block.is_group or follows is Follows.GROUPED:
+            self._links[stream] = (Follows.GROUPED, last)
+        return follows
 
     def _add(self, clue: Clue) -> None:
         """Keep the first clues and the last ones: a log may say the same for days."""

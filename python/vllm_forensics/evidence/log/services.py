@@ -49,7 +49,7 @@ SHARED_MEMORY: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "bus error encountered in worker",
-            r"(?P<detail>Unexpected bus error encountered in worker.{0,100})",
+            r"(?P<detail>Unexpected bus error encountered in (?P<name>worker).{0,100})",
             "ERROR: Unexpected bus error encountered in worker. This might be caused by "
             "insufficient shared memory (shm).",
             signal="SIGBUS",
@@ -97,7 +97,7 @@ SHELL: Final = Family(
                 ClueKind.SIGNAL,
                 word,
                 r"^(?:\S{1,200}: line \d+: +|\S{1,120}: |\[\d+\][+-]? +)?(?:(?P<pid>\d+) )?"
-                rf"(?P<signal>{word}) *(?:\(core dumped\).*|$|  +\S.*)",
+                rf"(?P<signal>{word}) *(?:\(core dumped\).*|$|  +\S.*|(?=[./]))",
                 example,
             )
             for word, example in (
@@ -120,6 +120,13 @@ SHELL: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
+            "zsh: ",
+            r"^zsh: (?P<signal>segmentation fault|bus error|abort|illegal hardware instruction|"
+            r"floating point exception|trace trap|killed)(?: \(core dumped\))? ",
+            "zsh: segmentation fault (core dumped)  python3 serve.py",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
             "egmentation fault",
             r"^\[\d+\] +(?P<pid>\d+) (?P<signal>segmentation fault)",
             "[1]    4242 segmentation fault (core dumped)  python serve.py",
@@ -133,7 +140,7 @@ SHELL: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            "killed",
+            " killed   ",
             r"^\[\d+\] +(?P<pid>\d+) (?P<signal>killed) ",
             "[1]    4242 killed     python serve.py",
         ),
@@ -253,6 +260,13 @@ CONTAINERS: Final = Family(
             "Exited (",
             r"Exited \((?P<exit>\d{1,3})\) ",
             'a1b2c3d4e5f6   serve:1   "python serve.py"   2 hours ago   Exited (139) 5 minutes ago',
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "terminated with exit code (",
+            r"(?:^|\W)terminated with exit code \((?P<exit>\d{1,3})\)",
+            "[f1-n0-0] terminated with exit code (137). Reason [Error]. Message:",
             of_another=True,
         ),
         Phrase(

@@ -1,0 +1,207 @@
+"""Who died first, of what: every sample, the rules one by one, and what must not be claimed."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Incident, ProcessRole
+
+SAMPLES = Path(__file__).parents[1] / "data" / "log"
+EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))
+
+
+def incident_of(*lines: str) -> Incident:
+    log = "".join(line + "\n" for line in lines).encode()
+    incident = explain_incident(parse_incident_log([log]), "log")
+    assert incident is not None
+    return incident
+
+
+def told(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("told", SAMPLES / "write_expected.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.told(path)
+
+
+def test_every_sample_has_its_answer() -> None:
+    found = {f"{path.parent.name}/{path.name}" for path in SAMPLES.glob("*/*.log")}
+
+    assert found == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_sample_is_explained(name: str) -> None:
+    assert told(SAMPLES / name) == EXPECTED[name]
+
+
+def test_names_decide_nothing() -> None:
+    """Other functions, files and numbers: the same kind of death."""
+    log = (SAMPLES / "written" / "ray_actor_sigsegv.log").read_text(encoding="utf-8")
+    renamed = re.sub(r"example::Transport::send", "other::Thing::work", log).replace("4501", "77")
+
+    incident = explain_incident(parse_incident_log([renamed.encode()]), "log")
+
+    assert incident is not None
+    assert incident.first_death.pid == 77
+    assert incident.first_death.function == "other::Thing::work"
+    assert incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+
+
+def test_a_parents_word_alone_gives_no_cause() -> None:
+    incident = incident_of(
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client."
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+    assert incident.first_death.cause.certainty is Certainty.UNKNOWN
+    assert incident.first_death.role is ProcessRole.ENGINE_CORE
+    assert incident.visible_error_is_echo
+
+
+def test_an_echo_alone_gives_neither_process_nor_cause() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 3, in send',
+        "BrokenPipeError: [Errno 32] Broken pipe",
+    )
+
+    assert incident.first_death.role is ProcessRole.UNKNOWN
+    assert incident.first_death.python_function is None
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+    assert "only echoes" in incident.explanation
+
+
+def test_an_exit_by_137_is_only_likely_a_lack_of_memory() -> None:
+    incident = incident_of("command terminated with exit code 137")
+
+    assert incident.first_death.cause.kind is CauseClass.OOM_KILLED
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+
+
+def test_the_kernels_word_proves_a_lack_of_memory() -> None:
+    incident = incident_of(
+        "Worker VllmWorkerProcess pid 42 died, exit code: -9",
+        "[ 1.000000] Out of memory: Killed process 42 (python) total-vm:1kB",
+    )
+
+    assert incident.first_death.pid == 42
+    assert incident.first_death.cause.certainty is Certainty.PROVED
+
+
+def test_being_asked_to_end_is_no_first_death() -> None:
+    incident = incident_of(
+        "Worker VllmWorkerProcess pid 41 died, exit code: -15",
+        "Worker VllmWorkerProcess pid 42 died, exit code: -11",
+        "Worker VllmWorkerProcess pid 43 died, exit code: -15",
+    )
+
+    assert incident.first_death.pid == 42
+    assert [echo.line for echo in incident.echoes] == [1, 3]
+    assert all("asked to end" in echo.why for echo in incident.echoes)
+
+
+def test_the_first_of_many_that_die_alike_is_named() -> None:
+    incident = incident_of(
+        "(Worker_TP1 pid=42) Fatal Python error: Segmentation fault",
+        "(Worker_TP0 pid=41) Fatal Python error: Segmentation fault",
+    )
+
+    assert incident.first_death.pid == 42
+    assert [echo.line for echo in incident.echoes] == [2]
+
+
+def test_a_crash_at_exit_does_not_hide_the_exception_before_it() -> None:
+    incident = incident_of(
+        "(EngineCore pid=7) Traceback (most recent call last):",
+        '(EngineCore pid=7)   File "/opt/app/a.py", line 3, in load',
+        "(EngineCore pid=7) ValueError: no such model",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+        "Segmentation fault (core dumped)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert incident.first_death.pid == 7
+
+
+def test_an_exception_that_was_survived_is_not_the_death() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 3, in optional',
+        "ImportError: no module named extra",
+        *["INFO going on"] * 50,
+        "Fatal Python error: Segmentation fault",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+
+
+def test_an_exception_raised_while_one_was_handled_ended_the_process() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 3, in get',
+        "KeyError: 'x'",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 9, in load',
+        "OSError: disk gone",
+    )
+
+    assert incident.first_death.cause.detail == "OSError: disk gone"
+    assert not incident.visible_error_is_echo
+
+
+def test_a_gpu_error_names_no_module() -> None:
+    name = SAMPLES / "written" / "gpu_illegal_access.log"
+
+    incident = explain_incident(parse_incident_log([name.read_bytes()]), "log")
+
+    assert incident is not None
+    assert incident.first_death.cause.kind is CauseClass.GPU_ASYNC
+    assert incident.first_death.module is None
+    assert "where the error was noticed" in incident.explanation
+
+
+def test_nobody_died() -> None:
+    log = (SAMPLES / "written" / "asked_to_end.log").read_bytes()
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a[1]: segfault at 48 ip 10 sp 2 error 4 in x.so[10+20]", "a read of address 0x48"),
+        ("a[1]: segfault at 48 ip 10 sp 2 error 6 in x.so[10+20]", "a write to address 0x48"),
+        ("a[1]: segfault at 7f0000 ip 10 sp 2 error 7 in x.so[10+20]", "its protection forbids"),
+        ("a[1]: segfault at 0 ip 0 sp 2 error 14", "a call of a null function pointer"),
+        ("a[1]: segfault at 7f0000 ip 7f0000 sp 2 error 15", "an instruction was fetched"),
+    ],
+)
+def test_a_page_faults_bits_are_told_in_words(line: str, words: str) -> None:
+    assert words in incident_of(line).first_death.cause.detail
+
+
+def test_the_process_tree_names_roles_parents_and_ends() -> None:
+    name = SAMPLES / "written" / "engine_worker_sigsegv.log"
+
+    incident = explain_incident(parse_incident_log([name.read_bytes()]), "log")
+
+    assert incident is not None
+    first, *others = incident.processes
+    assert (first.pid, first.role, first.end) == (4210, ProcessRole.WORKER, "SIGSEGV")
+    assert {one.pid: one.role for one in others} == {
+        4100: ProcessRole.API_SERVER,
+        4176: ProcessRole.ENGINE_CORE,
+    }
