@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -90,8 +90,9 @@ class Notes:
 
     def _add_thread(self, data: Bytes) -> None:
         machine = self._machine
-        values = machine.words.unpack_from(data, machine.offsets.registers)
-        registers = dict(zip(machine.registers, values, strict=True))
+        registers = self._registers(data)
+        if machine.pc not in registers or machine.sp not in registers:
+            return
         first = not self.threads
         (tid,) = self._int.unpack_from(data, machine.offsets.tid)
         self.threads += (
@@ -111,6 +112,22 @@ class Notes:
             (current,) = self._short.unpack_from(data, 12)
             if number := current or written:
                 self.signal = Known(value=Signal(number=number, code=0, is_recorded=False))
+
+    def _registers(self, data: Bytes) -> dict[str, int]:
+        """All that the note holds, before its last field, pr_fpvalid.
+
+        gdb 13 on x86-64 writes cores of riscv64 with its own machine's elf_prstatus: 336 bytes
+        with 27 of the 32 registers, from pc to s10.
+        """
+        machine = self._machine
+        start, size = machine.offsets.registers, machine.words.size
+        end = len(data) - machine.address.size
+        if end >= start + size:
+            values: Iterable[int] = machine.words.unpack_from(data, start)
+        else:
+            held = max(0, end - start) // machine.address.size * machine.address.size
+            values = (value for (value,) in machine.address.iter_unpack(data[start:][:held]))
+        return dict(zip(machine.registers, values, strict=False))
 
     def _add_psinfo(self, data: Bytes) -> None:
         at = self._machine.offsets

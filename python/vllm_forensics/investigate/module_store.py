@@ -92,6 +92,12 @@ class ModuleStore:
     def _open_here(self, module: Module) -> Answer[ModuleFile]:
         if module.path.startswith("["):
             return Gap(what=f"{module.path} is the kernel's, not a file")
+        if module.headers is not None and self.executable is None:
+            return Gap(
+                what=f"the core lists no files and no build-ids, so {module.name} cannot be found "
+                "and checked",
+                remedy="pass --executable PATH, if you have the very build that crashed",
+            )
         path = self.path_of(module)
         if module.deleted and not Path(path).exists():
             return Gap(
@@ -109,13 +115,7 @@ class ModuleStore:
         return gap or self._with_debug(module, answer)
 
     def _doubt(self, module: Module, told: ProgramHeaders, file: ModuleFile) -> Gap | None:
-        """Why a file is not taken for a program of which the core holds no build-id."""
-        if self.executable is None:
-            return Gap(
-                what=f"the core lists no files and no build-ids, so {module.name} cannot be found "
-                "and checked",
-                remedy="pass --executable PATH, if you have the very build that crashed",
-            )
+        """Why a file is not taken for a program that its core does not list."""
         if file.bias_by(told) is None:
             return Gap(
                 what=f"{self.executable} is not the program that crashed: its headers and entry "

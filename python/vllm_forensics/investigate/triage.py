@@ -401,10 +401,21 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
         answer = store(module)
         if isinstance(answer, Gap):
             gaps.append(answer)
-        elif not answer.value.has_debug_info:
+            continue
+        if module.headers is not None and module.build_id is None:
+            gaps.append(_unproved(store.path_of(module)))
+        if not answer.value.has_debug_info:
             gaps.append(_no_debug_info(module, answer.value.has_symbol_table, store))
     newer = _source_newer_than(path, image)
     return tuple(dict.fromkeys([*gaps, *newer]))
+
+
+def _unproved(path: str) -> Gap:
+    return Gap(
+        what=f"the core holds no build-id: that {path} is the build that crashed is shown by its "
+        "headers and entry point alone",
+        remedy="if lines look wrong, compare the file with the one on the machine that crashed",
+    )
 
 
 def _modules_of_fault(image: LayeredImage) -> list[Module]:

@@ -366,7 +366,7 @@ def test_a_file_table_whose_entries_are_upside_down_is_passed_over() -> None:
     assert image_of(CoreSpec(files=(entry,))).modules == ()
 
 
-@pytest.mark.parametrize("size", [0, 1, 12, 33, 111, 120, 327])
+@pytest.mark.parametrize("size", [0, 1, 12, 33, 111, 120, 279])
 def test_a_short_note_is_passed_over(size: int) -> None:
     good = build_core()
     at = good.index(struct.pack("<III", 5, 336, 1))
@@ -374,6 +374,17 @@ def test_a_short_note_is_passed_over(size: int) -> None:
 
     with pytest.raises(EvidenceError):
         CoreImage(memoryview(cut[:2048]), no_files)
+
+
+def test_a_short_note_keeps_the_registers_that_it_holds() -> None:
+    good = build_core()
+    at = good.index(struct.pack("<III", 5, 336, 1))
+    cut = good[: at + 4] + struct.pack("<I", 280) + good[at + 8 :]
+
+    image = CoreImage(memoryview(cut[:2048]), no_files)
+
+    assert list(image.threads[0].registers)[-1] == "rsp"
+    assert image.threads[0].pc == 0x40_1000
 
 
 def test_lines_and_variables_are_for_gdb() -> None:

@@ -1,0 +1,67 @@
+#!/bin/bash
+# Makes every core and program of this folder again; what expected.json says was checked by hand.
+#
+# Made on Debian 12 (x86-64, Linux 6.18) with g++ 12.2.0 for each target, binutils 2.40, qemu-user
+# 7.2.22 and gdb-multiarch 13.1:
+#   apt-get install g++-{aarch64,riscv64,powerpc64le,s390x,i686}-linux-gnu qemu-user gdb-multiarch
+# The tests need none of them.
+#
+# Who writes the cores, and what is odd about each:
+# - i386: the kernel, through core_pattern `core`. Whole: NT_SIGINFO, NT_FILE, ELF headers.
+# - aarch64, ppc64le, s390x: qemu-user. Without NT_SIGINFO and NT_FILE; pr_info.si_signo is set and
+#   pr_cursig is 0; read-only pages, so the code and the build-id, are left out (file size 0).
+# - riscv64: qemu-user writes no core for it, so gdb does, connected to qemu's stub. Without
+#   NT_PRPSINFO, NT_SIGINFO and NT_FILE; pr_cursig is set; its segments are sections (.text lies at
+#   an odd address, the ELF header is missing) and the stack up to the outermost frame.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=/opt/cache-demo # its name stands in the cores
+mkdir "$work"
+trap 'rm -r "$work"' EXIT
+cd "$work"
+cp "$here/cache.cpp" .
+[ "$(cat /proc/sys/kernel/core_pattern)" = core ] || { echo "core_pattern must be: core" >&2; exit 1; }
+
+build() { # target
+  "$1-g++" -g -Og -fno-exceptions -fno-rtti -fasynchronous-unwind-tables -fno-stack-protector \
+    -ffreestanding -nostdlib -static -no-pie -fno-pie -Wl,--build-id \
+    "-ffile-prefix-map=$work=/src" -o cache cache.cpp
+}
+
+crash() { # emulator or nothing, then how
+  rm -f ./*core
+  ( ulimit -c unlimited; ulimit -s 256; env -i ${1:+"$1" -s 262144} /opt/cache-demo/cache "$2" ) || true
+}
+
+crash_under_gdb() { # how
+  rm -f ./*core
+  env -i qemu-riscv64 -s 262144 -g 41234 /opt/cache-demo/cache "$1" &
+  sleep 1
+  gdb-multiarch -nx -batch -ex "file cache" -ex "target remote :41234" -ex continue \
+    -ex "generate-core-file gdb.core" -ex kill || true
+  wait || true
+}
+
+keep() { # architecture, case
+  if [ -e gdb.core ]; then mv gdb.core kept; elif compgen -G 'qemu_*.core' >/dev/null; then mv qemu_*.core kept; else mv core kept; fi
+  xz -9e <kept >"$here/$1/$2.core.xz"
+}
+
+make() { # architecture, target, emulator
+  mkdir -p "$here/$1"
+  build "$2"
+  xz -9e <cache >"$here/$1/program.xz"
+  for how in null divide abort; do
+    if [ "$1" = riscv64 ]; then crash_under_gdb "$how"; else crash "$3" "$how"; fi
+    # Where a division by zero does not trap, the program goes on and ends at a trap of its own.
+    kept=$how
+    case $1-$how in aarch64-divide | riscv64-divide | ppc64le-divide) kept=trap ;; esac
+    keep "$1" "$kept"
+  done
+}
+
+make i386 i686-linux-gnu ""
+make aarch64 aarch64-linux-gnu qemu-aarch64
+make ppc64le powerpc64le-linux-gnu qemu-ppc64le
+make s390x s390x-linux-gnu qemu-s390x
+make riscv64 riscv64-linux-gnu ""
