@@ -31,7 +31,9 @@ _BLOCK: Final = 512
 _MAX_MEMBERS: Final = 4096
 _MAX_MANIFEST: Final = 4 << 20
 _LEVEL: Final = 9
-_FILE: Final = re.compile(rb"(?:modules/[0-9a-f]{8,64}/[\w.+-]{1,80}|debug/[0-9a-f]{8,64}\.debug)")
+_FILE: Final = re.compile(
+    rb"modules/[0-9a-f]{8,64}/(?P<leaf>\w[\w.+-]{0,79})|debug/[0-9a-f]{8,64}\.debug", re.ASCII
+)
 _UNSAFE: Final = re.compile(r"[^\w.+-]", re.ASCII)
 _REMEDY: Final = "is it whole? fetch it again, or make it once more: forensics bundle CORE"
 
@@ -47,7 +49,8 @@ class Unpacked(NamedTuple):
 
 def module_name(build_id: str, path: str) -> str:
     """What a module is called in a bundle."""
-    return f"modules/{build_id}/{_UNSAFE.sub('_', path.rsplit('/', 1)[-1])[-80:] or '_'}"
+    leaf = _UNSAFE.sub("_", path.rsplit("/", 1)[-1])[-79:]
+    return f"modules/{build_id}/{leaf if leaf[:1] not in {'', '.', '-', '+'} else '_' + leaf}"
 
 
 def debug_name(build_id: str) -> str:
@@ -132,7 +135,7 @@ def unpack_bundle(pieces: Iterator[bytes], folder: Path) -> Unpacked:
             total += size
             if total > LARGEST_BUNDLE or number == _MAX_MEMBERS:
                 raise _refused("holds more than any bundle of ours")
-            path = folder / f"{number}.file"
+            path = _place(folder, number, name)
             if number == 0:
                 _skip_manifest(source, name, size)
             elif name == CORE.encode() and core is None:
@@ -150,6 +153,15 @@ def unpack_bundle(pieces: Iterator[bytes], folder: Path) -> Unpacked:
     if core is None:
         raise _refused("holds no core")
     return Unpacked(core=core, files=tuple(files), gap=gap)
+
+
+def _place(folder: Path, number: int, name: bytes) -> Path:
+    known = _FILE.fullmatch(name)
+    if known is None or known["leaf"] is None:
+        return folder / f"{number}.file"
+    own = folder / str(number)
+    own.mkdir()
+    return own / known["leaf"].decode("ascii")
 
 
 class _RefusedError(EvidenceError):

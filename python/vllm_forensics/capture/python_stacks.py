@@ -52,14 +52,22 @@ class PythonStacks(Closed):
         """End all children."""
         self._pool.close()
 
-    def read(self, core: str, executable: str) -> tuple[PythonThread, ...]:
+    def read(
+        self, core: str, executable: str, folders: tuple[str, ...] = ()
+    ) -> tuple[PythonThread, ...]:
         """The threads that the interpreter knows; `executable` must be the one that crashed.
+
+        `folders` are looked through for libraries, by their file names, before their own places.
 
         Raises:
             ToolError: pystack finds no interpreter in the core, or did not survive it.
 
         """
-        request = {"core": path_as_text(core), "executable": path_as_text(executable)}
+        request = {
+            "core": path_as_text(core),
+            "executable": path_as_text(executable),
+            "libraries": path_as_text(":".join(folders)),
+        }
         try:
             answer = self._pool.ask(_ENCODE(request), _DECODE)
         except ToolError as error:

@@ -33,6 +33,7 @@ def _answer(request: dict[str, str]) -> dict[str, Any]:
         threads = get_process_threads_for_core(
             _path(request["core"]),
             _path(request["executable"]),
+            library_search_path=_path(request["libraries"]) or None,
             native_mode=NativeReportingMode.OFF,
         )
         return {"threads": [_thread(thread) for thread in threads]}

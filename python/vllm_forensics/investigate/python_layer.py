@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import re
 import threading
 from dataclasses import replace
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from vllm_forensics.capture.files import read_source
 from vllm_forensics.capture.python_stacks import PythonStacks, has_pystack
 from vllm_forensics.diagnosis.mixed_stack import gil_of, merge_stack
-from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.module_store import ModuleStore
@@ -20,7 +19,6 @@ from vllm_forensics.model.python_stack import PythonThread
 from vllm_forensics.model.report import Crash, SourceExcerpt, ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
 
-_INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
 _SHARED: Final[list[PythonStacks]] = []
 _SHARING: Final = threading.Lock()
 
@@ -30,7 +28,7 @@ def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -
 
     `core` is the path of the core itself; the crash's own may name what it was expanded from.
     """
-    interpreters = [m for m in notes.modules if _INTERPRETER.fullmatch(m.name)]
+    interpreters = [m for m in notes.modules if INTERPRETER.fullmatch(m.name)]
     if not interpreters:
         return crash
     threads: tuple[PythonThread, ...] = ()
@@ -62,14 +60,16 @@ def _read(core: str, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread
     if not has_pystack():
         raise ToolError("no Python frames: pystack is not installed", remedy="pip install pystack")
     program = next((m for m in notes.modules if m.path == notes.process.program), None)
-    read = [m for m in notes.modules if m is program or _INTERPRETER.fullmatch(m.name)]
+    read = [m for m in notes.modules if m is program or INTERPRETER.fullmatch(m.name)]
     for module in read:
         answer = store(module)
         if isinstance(answer, Gap):
             raise ToolError(f"no Python frames: {answer.what}", remedy=answer.remedy)
     if program is None:
         raise ToolError("no Python frames: the core does not name its program", remedy="")
-    return _shared().read(core, store.path_of(program))
+    elsewhere = [path for m in read if (path := store.path_of(m)) != m.path and m is not program]
+    folders = tuple(path.rpartition("/")[0] for path in elsewhere)
+    return _shared().read(core, store.path_of(program), folders)
 
 
 def _shared() -> PythonStacks:

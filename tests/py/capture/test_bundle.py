@@ -146,6 +146,8 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
         pytest.param((("/etc/evil", b"x"),), id="an absolute path"),
         pytest.param((("modules/abababab/../../evil", b"x"),), id="a path upwards in a module"),
         pytest.param((("modules/abababab/a/b", b"x"),), id="a folder in a module"),
+        pytest.param((("modules/abababab/..", b"x"),), id="the folder above as a module"),
+        pytest.param((("modules/abababab/.x", b"x"),), id="a hidden file as a module"),
         pytest.param((("x" * 300, b"x"),), id="a long name"),
         pytest.param((linked(tarfile.SYMTYPE),), id="a symbolic link"),
         pytest.param((linked(tarfile.LNKTYPE),), id="a hard link"),
@@ -224,6 +226,19 @@ def test_a_changed_header_is_refused(tmp_path: Path, at: int) -> None:
 
     with pytest.raises(EvidenceError):
         unpack(bytes(data), tmp_path / "in")
+
+
+@pytest.mark.parametrize(
+    ("path", "leaf"),
+    [
+        ("/usr/lib/_ctypes.cpython-311.so", "_ctypes.cpython-311.so"),
+        ("/opt/..", "_.."),
+        ("/opt/", "_"),
+        ("/opt/" + "é" * 200, "_" * 79),
+    ],
+)
+def test_a_modules_name_is_made_harmless(path: str, leaf: str) -> None:
+    assert module_name(BUILD, path) == f"modules/{BUILD}/{leaf}"
 
 
 def test_other_archives_are_no_bundles() -> None:

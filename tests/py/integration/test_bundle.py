@@ -5,6 +5,7 @@ import json
 import shutil
 import signal
 import sys
+import sysconfig
 import tarfile
 from pathlib import Path
 
@@ -170,6 +171,34 @@ def test_a_compressed_core_is_explained_with_its_values_too(crash: Path, tmp_pat
     ).crash
 
     assert found["threads"][0]["frames"][0]["arguments"] == "node=0x0, scale=7"
+
+
+def test_python_frames_are_there_where_the_interpreter_is_gone(tmp_path: Path) -> None:
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir()
+    program = Path(shutil.copy(Path(sys.executable).resolve(), home / "python3"))
+    shared = sysconfig.get_config_var("INSTSONAME")
+    if sysconfig.get_config_var("Py_ENABLE_SHARED"):
+        shutil.copy(Path(sysconfig.get_config_var("LIBDIR"), shared), home)
+    script = tmp_path / "serve.py"
+    script.write_text(
+        "import ctypes\ndef serve():\n    ctypes.string_at(8)\nserve()\n", encoding="utf-8"
+    )
+    core = leave_core(
+        [program, script],
+        tmp_path / "run",
+        environment={"PYTHONHOME": sys.base_prefix, "LD_LIBRARY_PATH": str(home)},
+    )
+    assert forensics("bundle", "--output", tmp_path / "made", core).status == 0
+    home.rename(away)
+
+    found = forensics_core("--no-store", tmp_path / "made").crash
+
+    frames = found["threads"][0]["frames"]
+    python = [
+        (frame["function"], frame["line"]) for frame in frames if frame["file"] == str(script)
+    ]
+    assert python == [("serve", 3), ("<module>", 4)]
 
 
 def test_what_is_no_core_is_refused(tmp_path: Path) -> None:
