@@ -14,6 +14,7 @@ from vllm_forensics.render import (
     hang,
     incident_wire,
     run,
+    sandbox_wire,
     sanitizer_wire,
     symbols,
     why,
@@ -35,6 +36,7 @@ def schemas() -> dict[str, str]:
         "forensics.hang.1.json": hang.schema(),
         "forensics.incident.1.json": incident_wire.schema(),
         "forensics.run.1.json": run.schema(),
+        "forensics.sandbox.1.json": sandbox_wire.schema(),
         "forensics.symbols.1.json": symbols.schema(),
         "forensics.why.1.json": why.schema(),
     }

@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "prune": "keep cores within a budget of disk",
     "minify": "cut a core down to what its explanation needs",
     "run": "run a program so that a crash leaves evidence, and explain it",
+    "sandbox": "drive a vLLM's scheduler without a GPU, and watch every block",
     "symbols": "split debug information off a wheel; find it again by build-id",
     "setup": "let this machine keep cores; --restore puts it back",
     "demo": "crash the minimal demos and explain each crash",

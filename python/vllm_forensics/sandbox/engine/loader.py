@@ -2,7 +2,7 @@
 
 An importer stands before Python's own while the engine is in use. The modules that decide about
 blocks and requests are executed from the tree that was given; every other module of vLLM, and
-every library outside of the standard one, is a placeholder (`absent`). See docs/adr/0009.
+every library outside of the standard one, is a placeholder (`absent`). See docs/adr/0010.
 """
 
 from __future__ import annotations

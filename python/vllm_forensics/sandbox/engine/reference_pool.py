@@ -55,7 +55,10 @@ class ReferencePool:
         with self._lock:
             if count > len(self._free):
                 raise BlockError(f"{count} blocks asked for, {len(self._free)} are free")
-            return [self._take() for _ in range(count)]
+            blocks = [self._take() for _ in range(count)]
+            for block in blocks:
+                self._recorder.allocated(GPU, block)
+            return blocks
 
     def _take(self) -> int:
         block, _ = self._free.popitem(last=False)
@@ -64,7 +67,6 @@ class ReferencePool:
             del self._by_content[content]
             self._recorder.noted(EventKind.EVICT, GPU, block)
         self.references[block] = 1
-        self._recorder.allocated(GPU, block)
         return block
 
     def touch(self, block: int) -> None:

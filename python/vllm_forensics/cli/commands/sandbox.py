@@ -1,0 +1,209 @@
+"""`forensics sandbox`: a real scheduler without a GPU, every block watched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
+from vllm_forensics.errors import UsageError
+from vllm_forensics.model.sandbox import CheckWhen, Generation, Outcome, Parameters, Policy
+
+
+@click.group("sandbox")
+def command() -> None:
+    """Drive a vLLM's own scheduler and block manager, without a GPU and without torch.
+
+    Every block is watched from allocation to release, and each step's block tables are checked as
+    a worker would use them.
+    """
+
+
+class _Check(click.ParamType[tuple[CheckWhen, int]]):
+    """each, end, or a number of steps."""
+
+    name = "each|N|end"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[CheckWhen, int]:
+        """When to check, and how often."""
+        if value in {"each", "end"}:
+            return CheckWhen(value), 1
+        number = value.removeprefix("every").strip(" :=")
+        if number.isdecimal() and 0 < int(number) < 10**9:
+            return CheckWhen.EVERY, int(number)
+        return self.fail(f"{value!r} is not each, end, or a number of steps", param, ctx)
+
+
+_COUNT = click.IntRange(min=1, max=10_000_000)
+
+
+@command.command("run")
+@click.option(
+    "--vllm",
+    metavar="PATH|VERSION",
+    help="Which vLLM: a checkout, site-packages or .whl, a version that pip fetches once (0.32.0, "
+    "0.4.2), or `installed`. Without it: our own small engine.",
+)
+@click.option(
+    "--engine", type=click.Choice([g.value for g in Generation]), help="Default: what --vllm is."
+)
+@click.option(
+    "--gpu-blocks", type=_COUNT, default=100, show_default=True, help="Blocks of the pool."
+)
+@click.option(
+    "--cpu-blocks",
+    type=click.IntRange(0, 10_000_000),
+    default=0,
+    show_default=True,
+    help="Blocks to swap to (v0).",
+)
+@click.option("--block-size", type=_COUNT, default=16, show_default=True, help="Tokens of a block.")
+@click.option(
+    "--best-of",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Continuations of each prompt (v0).",
+)
+@click.option(
+    "--sliding-window", type=_COUNT, metavar="TOKENS", help="Attention sees so many tokens back."
+)
+@click.option("--requests", type=_COUNT, default=10, show_default=True, help="Requests, all alike.")
+@click.option(
+    "--prompt-len", type=_COUNT, default=170, show_default=True, help="Tokens of each prompt."
+)
+@click.option(
+    "--max-tokens", type=_COUNT, default=16, show_default=True, help="Tokens of each output."
+)
+@click.option(
+    "--seed", type=int, help="Draw lengths (half to one and a half) and arrivals from this seed."
+)
+@click.option(
+    "--load",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help='A line of JSON each: {"arrival": 0, "prompt": 170, "output": 16}.',
+)
+@click.option(
+    "--trigger",
+    type=click.Choice(["exhaustion", "lone-growth"]),
+    help="The smallest load with this effect in this pool.",
+)
+@click.option(
+    "--prefix-caching/--no-prefix-caching", default=None, help="Default: as this vLLM has it."
+)
+@click.option(
+    "--chunked-prefill/--no-chunked-prefill", default=None, help="Default: as this vLLM has it."
+)
+@click.option(
+    "--policy",
+    type=click.Choice([p.value for p in Policy]),
+    default="fcfs",
+    show_default=True,
+    help="Whose turn it is.",
+)
+@click.option(
+    "--max-batched-tokens",
+    type=_COUNT,
+    help="Tokens of one step. Default: 2048; a whole sequence where prompts are not cut.",
+)
+@click.option(
+    "--max-seqs", type=_COUNT, default=128, show_default=True, help="Requests of one step."
+)
+@click.option(
+    "--max-model-len", type=_COUNT, default=8192, show_default=True, help="The longest sequence."
+)
+@click.option(
+    "--block-manager",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="Which one of 0.4.",
+)
+@click.option(
+    "--max-steps", type=_COUNT, default=100_000, show_default=True, help="Give up after so many."
+)
+@click.option(
+    "--check",
+    type=_Check(),
+    default="each",
+    show_default=True,
+    metavar="each|N|end",
+    help="When to look at the invariants: each step, every N steps, or at the end.",
+)
+@click.option(
+    "--events",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write every event, one line of JSON each.",
+)
+@click.option(
+    "--no-compare", is_flag=True, help="Do not look for the parameter that makes the run healthy."
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="How to print.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option("--no-color", is_flag=True, help="No colours.")
+def run(**given: Any) -> None:
+    """Run a load and tell what died, at which step, and the life of the block that it is about.
+
+    Exit status: 0 all requests were done and no rule was broken, 1 otherwise, 2 it could not run.
+    """
+    from vllm_forensics.investigate.sandbox import Wanted, run_sandbox
+    from vllm_forensics.render.clean import clean
+    from vllm_forensics.sandbox.load import Trigger
+
+    require_writable(given["output"])
+    if given["load"] is not None and given["trigger"] is not None:
+        raise UsageError("--load and --trigger are two loads", remedy="leave one of them out")
+    check, every = given["check"]
+    wanted = Wanted(
+        vllm=given["vllm"],
+        engine=Generation(given["engine"]) if given["engine"] else None,
+        parameters=Parameters(
+            **{name: given[name] for name in _PARAMETERS},
+            policy=Policy(given["policy"]),
+            check=check,
+            check_every=every,
+        ),
+        requests=given["requests"],
+        prompt_len=given["prompt_len"],
+        max_tokens=given["max_tokens"],
+        seed=given["seed"],
+        trigger=Trigger(given["trigger"]) if given["trigger"] else None,
+        load=given["load"],
+        events=given["events"],
+        compare=not given["no_compare"],
+    )
+    result = clean(run_sandbox(wanted, on_fetch=_say_fetching))
+    if given["output_format"] == "json":
+        from vllm_forensics.render.sandbox_wire import render_sandbox_json
+
+        text = render_sandbox_json(result)
+    else:
+        from vllm_forensics.render.sandbox import render_sandbox
+        from vllm_forensics.render.terminal import TerminalStyle
+
+        color = wants_color(no_color=given["no_color"], to_file=given["output"] is not None)
+        text = render_sandbox(result, TerminalStyle(width=terminal_width(), color=color))
+    emit(text, given["output"])
+    raise click.exceptions.Exit(0 if result.outcome is Outcome.FINISHED else 1)
+
+
+_PARAMETERS = (
+    *("gpu_blocks", "cpu_blocks", "block_size", "best_of", "sliding_window", "prefix_caching"),
+    *("chunked_prefill", "max_batched_tokens", "max_seqs", "max_model_len", "block_manager"),
+    "max_steps",
+)
+
+
+def _say_fetching(what: str) -> None:
+    click.echo(f"fetching {what} with pip, once …", err=True)

@@ -1,0 +1,146 @@
+"""A sandbox run: finds the vLLM, builds the load, drives it, looks for what makes it healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from vllm_forensics.capture.sandbox_files import event_file, read_load
+from vllm_forensics.capture.vllm_trees import find_tree
+from vllm_forensics.errors import UsageError
+from vllm_forensics.model.sandbox import (
+    Generation,
+    Outcome,
+    Parameters,
+    RequestSpec,
+    SandboxRun,
+    VllmTree,
+)
+from vllm_forensics.sandbox.engine.interface import Engine
+from vllm_forensics.sandbox.event_sink import JsonLines
+from vllm_forensics.sandbox.load import (
+    Trigger,
+    drawn,
+    parse_load,
+    require_fits_model,
+    triggered,
+    uniform,
+)
+from vllm_forensics.sandbox.recorder import Recorder
+from vllm_forensics.sandbox.run import OpenEngine, run
+
+_COMPARED_EVENTS: Final = 300_000
+"""Beyond that a run takes long, and is not done again with other parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    vllm: str | None = None
+    engine: Generation | None = None
+    parameters: Parameters
+    requests: int = 10
+    prompt_len: int = 170
+    max_tokens: int = 16
+    seed: int | None = None
+    """Draw lengths and arrivals; None: all alike."""
+    trigger: Trigger | None = None
+    load: str | None = None
+    """A file with one request a line."""
+    events: str | None = None
+    """A file for all events."""
+    compare: bool = True
+
+
+def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRun:
+    """Run what was asked for.
+
+    Raises:
+        UsageError: the parameters do not fit the engine, or the load cannot be read.
+        ToolError: the vLLM could not be fetched.
+        UnmodelledError: this vLLM asked for something that the sandbox does not stand in for.
+
+    """
+    tree = None if wanted.vllm is None else find_tree(wanted.vllm, on_fetch=on_fetch)
+    opened = _engine(wanted.engine, tree)
+    generation = Generation.REFERENCE if tree is None else tree.generation
+    load = _load(wanted, generation)
+    require_fits_model(load, wanted.parameters.max_model_len)
+    sink: AbstractContextManager[Callable[[bytes], None] | None] = nullcontext()
+    if wanted.events is not None:
+        sink = event_file(wanted.events)
+    with sink as write:
+        recorder = Recorder(None if write is None else JsonLines(write))
+        result = run(opened, wanted.parameters, load, recorder=recorder)
+    if not wanted.compare or _healthy(result) or result.events > _COMPARED_EVENTS:
+        return result
+    changes = (
+        option
+        for option, parameters in _one_change(wanted.parameters)
+        if _healthy(run(opened, parameters, load))
+    )
+    return replace(result, healthy_with=tuple(changes))
+
+
+def _healthy(result: SandboxRun) -> bool:
+    return result.outcome is Outcome.FINISHED and not result.refused
+
+
+def _engine(wanted: Generation | None, tree: VllmTree | None) -> OpenEngine:
+    found = Generation.REFERENCE if tree is None else tree.generation
+    if wanted is not None and wanted is not found:
+        if tree is None:
+            raise UsageError(
+                f"the {wanted} engine is vLLM's",
+                remedy="give --vllm too: 0.32.0 for v1, 0.4.2 for v0, or a PATH",
+            )
+        raise UsageError(
+            f"vLLM {tree.version or tree.root} is driven as {found}, not as {wanted}",
+            remedy="leave --engine out, or give another --vllm",
+        )
+    return _opener(found, tree)
+
+
+def _opener(generation: Generation, tree: VllmTree | None) -> OpenEngine:
+    """Each engine's module is imported only when it is driven."""
+    from vllm_forensics.sandbox.engine.reference import opened_reference
+    from vllm_forensics.sandbox.engine.v0 import opened_v0
+    from vllm_forensics.sandbox.engine.v1 import opened_v1
+
+    def reference(parameters: Parameters, recorder: Recorder) -> AbstractContextManager[Engine]:
+        return opened_reference(parameters, recorder)
+
+    if generation is Generation.REFERENCE or tree is None:
+        return reference
+    return partial(opened_v0 if generation is Generation.V0 else opened_v1, tree)
+
+
+def _load(wanted: Wanted, generation: Generation) -> tuple[RequestSpec, ...]:
+    if wanted.load is not None:
+        return parse_load(read_load(wanted.load))
+    if wanted.trigger is not None:
+        return triggered(wanted.trigger, wanted.parameters, generation)
+    load = uniform(wanted.requests, wanted.prompt_len, wanted.max_tokens)
+    return load if wanted.seed is None else drawn(load, wanted.seed)
+
+
+def _one_change(parameters: Parameters) -> Iterator[tuple[str, Parameters]]:
+    """The same run with one parameter more ordinary, or one pool twice as large."""
+    if parameters.best_of > 1:
+        yield "--best-of 1", replace(parameters, best_of=1)
+    if parameters.sliding_window is not None:
+        yield "no --sliding-window", replace(parameters, sliding_window=None)
+    if parameters.prefix_caching:
+        yield "--no-prefix-caching", replace(parameters, prefix_caching=False)
+    if parameters.chunked_prefill:
+        yield "--no-chunked-prefill", replace(parameters, chunked_prefill=False)
+    if parameters.cpu_blocks:
+        more = parameters.cpu_blocks * 4
+        yield f"--cpu-blocks {more}", replace(parameters, cpu_blocks=more)
+    for factor in (2, 4):
+        blocks = parameters.gpu_blocks * factor
+        yield f"--gpu-blocks {blocks}", replace(parameters, gpu_blocks=blocks)

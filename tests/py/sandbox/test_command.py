@@ -1,0 +1,173 @@
+"""`forensics sandbox run` as a person and as a script see it."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from tests.py.cli.test_main import Ended, forensics
+from tests.py.support.vllm_trees import CURRENT, OLD, a_tree
+
+pytestmark = pytest.mark.xdist_group("vllm-trees")
+SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schemas" / "forensics.sandbox.1.json"
+SWAP_STORY = (
+    *("--gpu-blocks", "24", "--cpu-blocks", "8", "--requests", "4", "--prompt-len", "60"),
+    *("--max-tokens", "200"),
+)
+
+
+def sandbox(*arguments: str) -> Ended:
+    return forensics("sandbox", "run", *arguments)
+
+
+def answer(*arguments: str) -> tuple[int, dict[str, Any]]:
+    ended = sandbox(*arguments, "--format", "json")
+    found: dict[str, Any] = json.loads(ended.out)
+    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return ended.status, found
+
+
+def squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_without_a_vllm_the_reference_runs_and_says_so() -> None:
+    ended = sandbox()
+
+    assert ended.status == 0
+    assert ended.out.startswith("finishes   10 of 10 requests done in 32 steps")
+    assert "the reference engine" in ended.out
+    assert ended.err == ""
+
+
+def test_the_swap_story_names_the_step_the_block_and_the_one_parameter() -> None:
+    a_tree(OLD)
+
+    ended = sandbox("--vllm", OLD, *SWAP_STORY, "--best-of", "3")
+
+    text = squeezed(ended.out)
+    assert ended.status == 1
+    assert text.startswith("dies at step 5 RuntimeError: Aborted due to the lack of CPU swap space")
+    assert "request 2, which holds 6 GPU blocks" in text
+    assert re.search(r"● allocate step 0 .* │ fork ×2 step 0 .* ✖ dies step 5", text)
+    assert "finishes without a violation with one change: --best-of 1" in text
+    assert f"vLLM {OLD}" in text
+    assert "vllm/__init__.py" in text
+
+
+def test_the_json_of_the_swap_story_keeps_its_contract() -> None:
+    tree = a_tree(OLD)
+
+    status, found = answer("--vllm", OLD, *SWAP_STORY, "--best-of", "3")
+
+    assert status == 1
+    assert found["schema"] == "forensics.sandbox/1"
+    assert found["engine"] == "v0"
+    assert found["vllm"] == {"version": OLD, "file": tree.file}
+    assert found["steps"] == 5
+    assert found["outcome"] == "raised"
+    assert found["error"].startswith("RuntimeError: Aborted due to the lack of CPU swap space")
+    assert found["blocks"] == {"total": 24, "usable": 24, "free": 0}
+    assert found["cpu_blocks"] == {"total": 8, "usable": 8, "free": 4}
+    assert found["healthy_with"] == ["--best-of 1"]
+    assert found["parameters"]["best_of"] == 3
+    assert found["violations"] == []
+    assert [event["kind"] for event in found["chains"][0]["events"]][:2] == ["allocate", "use"]
+
+
+def test_the_window_story_shows_what_destroys_data_first() -> None:
+    a_tree(OLD)
+
+    status, found = answer(
+        *("--vllm", OLD, "--gpu-blocks", "200", "--requests", "1", "--prompt-len", "200"),
+        *("--max-tokens", "200", "--best-of", "2", "--sliding-window", "64"),
+    )
+    ended = sandbox(
+        *("--vllm", OLD, "--gpu-blocks", "200", "--requests", "1", "--prompt-len", "200"),
+        *("--max-tokens", "200", "--best-of", "2", "--sliding-window", "64"),
+    )
+
+    kinds = {violation["kind"] for violation in found["violations"]}
+    assert (status, ended.status) == (1, 1)
+    assert {"two-writers", "double-free", "aliased-block"} <= kinds
+    assert all(v["chain"] for v in found["violations"] if v["block"] is not None)
+    assert found["healthy_with"] == ["--best-of 1", "no --sliding-window"]
+    order = [ended.out.index(f"✖ {kind}") for kind in ("two-writers", "double-free")]
+    assert order == sorted(order)
+    assert "(0.0 and 0.1)" in ended.out
+
+
+def test_a_stall_says_how_many_blocks_are_missing() -> None:
+    a_tree(CURRENT)
+
+    ended = sandbox("--vllm", CURRENT, "--requests", "1", "--prompt-len", "2000")
+
+    text = squeezed(ended.out)
+    assert ended.status == 1
+    assert text.startswith("stalls at step 3 nothing is raised")
+    assert "needs 125 blocks of 16 tokens; the pool has 99: 26 short, for ever" in text
+    assert "--gpu-blocks 200" in text
+
+
+def test_a_load_is_read_from_a_file_and_events_are_written_to_one(tmp_path: Path) -> None:
+    load = tmp_path / "load.jsonl"
+    load.write_text('{"id": "late", "arrival": 3, "prompt": 40, "output": 2}\n', encoding="utf-8")
+    events = tmp_path / "events.jsonl"
+
+    status, found = answer("--load", str(load), "--events", str(events))
+
+    lines = [json.loads(line) for line in events.read_text(encoding="utf-8").splitlines()]
+    assert status == 0
+    assert found["finished"] == ["late"]
+    assert [line["kind"] for line in lines].count("allocate") == 3
+    assert lines[0]["request"] == "late"
+    assert lines[0]["function"].endswith("_admit")
+    assert len(lines) == found["events"]
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    first, second = (answer("--seed", "5", "--gpu-blocks", "40")[1] for _ in range(2))
+
+    assert first == second
+    assert first["parameters"]["prompt_tokens"] != 1700
+
+
+@pytest.mark.parametrize("check", ["each", "3", "every 3", "end"])
+def test_when_to_check_is_a_choice(check: str) -> None:
+    status, found = answer("--check", check)
+
+    assert status == 0
+    assert found["outcome"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--vllm", "nowhere"), "give a folder, a .whl, a version"),
+        (("--engine", "v1"), "give --vllm too"),
+        (("--best-of", "2"), "--vllm"),
+        (("--check", "often"), "is not each, end"),
+        (("--prompt-len", "9000"), "--max-model-len"),
+        (("--load", "/nowhere/load.jsonl"), "/nowhere/load.jsonl"),
+        (("--load", "x", "--trigger", "exhaustion"), "leave one of them out"),
+        (("--events", "/nowhere/events"), "--events FILE"),
+        (("--gpu-blocks", "0"), "gpu-blocks"),
+    ],
+)
+def test_what_cannot_run_says_what_to_give(arguments: tuple[str, ...], told: str) -> None:
+    ended = sandbox(*arguments)
+
+    assert ended.status == 2
+    assert told in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_another_engine_than_the_vllm_s_own_is_refused() -> None:
+    a_tree(OLD)
+
+    ended = sandbox("--vllm", OLD, "--engine", "v1")
+
+    assert ended.status == 2
+    assert "is driven as v0, not as v1" in ended.err
