@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import (
-    Fact,
-    ReportBuilder,
-    Runtime,
-    Section,
-    first_of,
-)
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.memory_rules import (
     HEX,
     OWNER_RULES,
     SHADOW_RULES,
     SIGNAL_RULES,
 )
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section, first_of
 
 KINDS: Final = (
     # Headers that name their kind only in SUMMARY, which may be cut off.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer.frames import parse_frame
 from vllm_forensics.evidence.sanitizer.plain import read_frame
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.evidence.sanitizer.runs import Run
 from vllm_forensics.evidence.sanitizer.stacks import StackCollector
 from vllm_forensics.evidence.sanitizer.wrapped import better_frame, joined, unfinished
@@ -34,63 +34,16 @@ _INSIDE: Final = re.compile(
     r"|Location is heap block of size \d+ at 0x|Mutex M\d+ previously acquired by .{1,60}here:$"
     r"|Thread T\d+ .{0,80}created by .{1,80} (?:here|at):$"
 )
+_IN_EVERY_INSIDE: Final = (
+    *(" of size ", " is located ", "SUMMARY: ", " by thread T", " leak of ", "Mutex M"),
+    "created by ",
+)
+"""A line without any of these holds none of those; a search for them costs a tenth."""
 _WHOLE_HEADER: Final = re.compile(r"sp 0x[0-9a-f]+(?: T\d+\))?$|[:)]$|thread T\d+:?$| overlap$")
 _MAX_REJOINED: Final = 2_000
 _NEAR: Final = 3
 """A line with another program's text before it belongs to a report whose last line is so near."""
 _SUMMARY: Final = re.compile(r"SUMMARY: (\w*Sanitizer|libFuzzer): ?(.*)")
-
-Action = Callable[["ReportBuilder", re.Match[str]], None]
-
-
-def first_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    """All patterns in one: its last group, `r` and a number, names the first that matches.
-
-    The group is empty and stands behind its pattern: one that begins with a letter is then passed
-    over at once where the line begins with another.
-    """
-    anonymous = [re.sub(r"\(\?P<\w+>", "(?:", pattern) for pattern in patterns]
-    joined = "|".join(f"(?:{pattern})(?P<r{at}>)" for at, pattern in enumerate(anonymous))
-    return re.compile(joined or r"(?!)")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A line that introduces a stack. Groups: `thread`, `creator`. Role None: frames to skip."""
-
-    pattern: str
-    role: Role | None
-    action: Action | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A line that says something by itself."""
-
-    pattern: str
-    action: Action | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """What one runtime prints after its header."""
-
-    name: str
-    rules: tuple[Section | Fact, ...] = ()
-    first_role: Role | None = Role.USE
-    """What frames directly below the header stand for."""
-    ends_with_summary: bool = True
-    patience: int = 200
-    """How many foreign lines of the same stream may stand between two of the report's."""
-    last_words: re.Pattern[str] | None = None
-    """How a whole SUMMARY ends that is the last line of all; one that a log has broken does not."""
-    dumps_shadow: bool = False
-    """Does it print AddressSanitizer's shadow bytes and their legend?"""
-
-    @cached_property
-    def combined(self) -> re.Pattern[str]:
-        """All rules in one, compiled when a log first needs them."""
-        return first_of(rule.pattern for rule in self.rules)
 
 
 @cache
@@ -330,6 +283,8 @@ class ReportBuilder(StackCollector):
                 if frame is not None and (frame.pc is not None or frame.module is not None):
                     stack.frames.append(frame)
                     return True
+        if not any(words in stripped for words in _IN_EVERY_INSIDE):
+            return False
         inside = _INSIDE.search(stripped)
         if inside is None:
             return False

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.memory_rules import HEX
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import PrintedFrame, Role
 
 HEADER: Final = "WARNING: DATA RACE"

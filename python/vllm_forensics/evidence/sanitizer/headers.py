@@ -25,7 +25,8 @@ from vllm_forensics.evidence.sanitizer import (
     valgrind,
     valgrind_xml,
 )
-from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
+from vllm_forensics.evidence.sanitizer.rules import Runtime
 
 NEEDLES: Final = (
     *(b"Sanitizer", b"runtime error:", b"libFuzzer", b"GWP-ASan det", b"Scudo ERROR"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.memory_rules import (
     HEX,
     OWNER_RULES,
     SHADOW_RULES,
     SIGNAL_RULES,
 )
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import Region, Relation, Role
 
 

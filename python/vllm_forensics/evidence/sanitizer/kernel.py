@@ -17,7 +17,8 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.sanitizer import ubsan
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import PrintedFrame, PrintedReport, Region, Relation, Role
 
 NEEDLES: Final = (b"SAN: ", b"BUG: KFENCE: ")

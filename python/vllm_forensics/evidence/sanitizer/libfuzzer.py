@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, Runtime
 from vllm_forensics.evidence.sanitizer.memory_rules import SIGNAL_RULES
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime
 
 _KINDS: Final = (
     ("deadly signal", "deadly-signal"),

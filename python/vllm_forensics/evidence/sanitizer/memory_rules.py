@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Section
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
+from vllm_forensics.evidence.sanitizer.rules import Fact, Section
 from vllm_forensics.evidence.sanitizer.runs import LEGEND_NAMES
 from vllm_forensics.model.sanitizer import Region, Relation, Role
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, Runtime, Section
 from vllm_forensics.evidence.sanitizer.memory_rules import OWNER_RULES, SIGNAL_RULES
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import Role
 
 RUNTIME: Final = Runtime(

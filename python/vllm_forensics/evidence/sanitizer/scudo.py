@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, Runtime, Section
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import Role
 
 HEADER: Final = re.compile(

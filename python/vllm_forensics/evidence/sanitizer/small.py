@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.memory_rules import HEX, SIGNAL_RULES
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime
 
 NEEDLE: Final = b"ubsan: "
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, first_of
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.memory_rules import HEX, SIGNAL_RULES
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, first_of
 
 CHECKS: Final = (
     (r"unsigned integer overflow|negation of \S+ cannot be .* 'unsigned",

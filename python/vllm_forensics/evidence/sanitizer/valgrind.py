@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.builder import Fact, ReportBuilder, Runtime, Section
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
+from vllm_forensics.evidence.sanitizer.rules import Fact, Runtime, Section
 from vllm_forensics.model.sanitizer import Leak, PrintedFrame, PrintedReport, Region, Relation, Role
 
 NAME: Final = "Valgrind"

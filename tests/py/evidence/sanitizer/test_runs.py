@@ -6,8 +6,9 @@ import pytest
 from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
 
 from vllm_forensics.evidence.sanitizer import asan, tsan, ubsan
-from vllm_forensics.evidence.sanitizer.builder import ReportBuilder, Runtime
+from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
 from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
+from vllm_forensics.evidence.sanitizer.rules import Runtime
 from vllm_forensics.evidence.sanitizer.runs import Run, read_run
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import PrintedReport
