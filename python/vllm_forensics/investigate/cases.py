@@ -72,8 +72,9 @@ def the_case(prefix: str) -> Case:
     if len(found.cases) != 1:
         named = ", ".join(case.signature for case in found.cases[:5])
         raise UsageError(
-            f"{prefix} is the beginning of {len(found.cases)} known signatures"
-            + (f": {named}" if named else ""),
+            f"{len(found.cases)} known signatures begin with {prefix}: {named}"
+            if found.cases
+            else f"no known signature begins with {prefix}",
             remedy="forensics cases list   (a signature, its hash, or the beginning of either)",
         )
     return found.cases[0]

@@ -123,3 +123,4 @@ def test_what_is_no_core_is_refused(cores: dict[str, Path], tmp_path: Path) -> N
 
         assert answer.status == 2
         assert said in answer.stderr
+    assert forensics("core", "--why", "a", "b", cores["null"]).status == 2

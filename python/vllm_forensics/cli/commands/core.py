@@ -145,6 +145,8 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     if chosen.pid is not None:
         _look_at(chosen.pid, chosen, settings)
     if chosen.why is not None:
+        if paths:
+            raise UsageError("--why compares A and B alone", remedy="forensics core --why A B")
         _why(chosen.why, chosen, settings)
     if chosen.open_gdb:
         _open_gdb(paths, settings)
