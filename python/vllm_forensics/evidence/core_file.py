@@ -7,6 +7,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, Protocol
 
 from vllm_forensics.errors import EvidenceError
@@ -32,6 +33,7 @@ from vllm_forensics.evidence.machines import machine_of
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.evidence.signal_frame import find_signal_frames
 from vllm_forensics.evidence.told_program import AT_PHDR, placed_program, told_program
+from vllm_forensics.evidence.vdso import AT_SYSINFO_EHDR, MAX_VDSO, VDSO, Vdso, parse_vdso
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import (
     Address,
@@ -236,6 +238,8 @@ class CoreImage:
         at = bisect_right(self._module_starts, address) - 1
         if at >= 0 and address < self._modules[at].end:
             return Known(value=self._modules[at])
+        if self._vdso is not None and self._vdso.module.start <= address < self._vdso.module.end:
+            return Known(value=self._vdso.module)
         return Gap(what=f"no module at {address:#x}")
 
     def mapping_at(self, address: Address) -> Answer[Mapping]:
@@ -247,6 +251,8 @@ class CoreImage:
 
     def module_file(self, module: Module) -> Answer[ModuleFile]:
         """The module's file on this machine, if it is the one that crashed."""
+        if module.path == VDSO and self._vdso is not None:
+            return Known(value=self._vdso.file)
         return self._source(module)
 
     def symbol_at(self, address: Address) -> Answer[Symbol]:
@@ -254,7 +260,7 @@ class CoreImage:
         module = self.module_at(address)
         if isinstance(module, Gap):
             return module
-        file = self._source(module.value)
+        file = self.module_file(module.value)
         if isinstance(file, Gap):
             return file
         bias = module.value.bias
@@ -297,6 +303,16 @@ class CoreImage:
         return decode_function(self, self._architecture, start, pc)
 
     # Reading.
+
+    @cached_property
+    def _vdso(self) -> Vdso | None:
+        """Found at the first address that no listed module covers."""
+        start = self._process.auxv.get(AT_SYSINFO_EHDR, 0)
+        region = self._regions.at(start)
+        if region is None or region.mapping.start != start or not region.file_size:
+            return None
+        raw = self._read_within_region(start, min(region.file_size, MAX_VDSO))
+        return None if isinstance(raw, Gap) else parse_vdso(raw, start, self._process.page_size)
 
     def _imported_through(self, file: ModuleFile, address: Address, bias: int) -> str | None:
         """The function that a PLT stub at `address` jumps to: it has no symbol of its own."""

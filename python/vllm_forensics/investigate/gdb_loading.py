@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -13,7 +13,13 @@ from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.gdb_mi import MiFrame, parse_records, parse_thread_ids
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Gap, Known
-from vllm_forensics.model.process import Address, Architecture, Module
+from vllm_forensics.model.process import (
+    Address,
+    Architecture,
+    Module,
+    SignalFrame,
+    Thread,
+)
 
 _UNWINDER: Final = """
 import gdb
@@ -40,6 +46,15 @@ class AfterBadCall(Unwinder):
         return info
 register_unwinder(None, AfterBadCall(), True)
 """
+
+
+def return_address(notes: CoreImage, sp: Address, registers: Mapping[str, int]) -> Address | None:
+    """Where a function that was just called returns to: in the link register, or on the stack."""
+    machine = notes.process.architecture
+    if machine.link_register is not None:
+        return registers.get(machine.link_register)
+    word = notes.read(sp, machine.word_size)
+    return int.from_bytes(word.value, machine.byte_order) if isinstance(word, Known) else None
 
 
 class GdbLoader:
@@ -84,7 +99,8 @@ class GdbLoader:
                 f"gdb cannot open the core: {opened.error}",
                 remedy="try it by hand: gdb PROGRAM CORE",
             )
-        for pc in self.bad_calls:
+        is_x86_64 = self._notes.process.architecture is Architecture.X86_64
+        for pc in self.bad_calls if is_x86_64 else ():
             session.console(f"python exec({_UNWINDER.format(pc=pc)!r})")
         return parse_thread_ids(parse_records(session.command("-thread-info")))
 
@@ -135,16 +151,16 @@ class GdbLoader:
 
         Also before a signal handler ran, which is where the signal's frame goes on.
         """
-        if self._notes.process.architecture is not Architecture.X86_64:
-            return frozenset()
         thread = self._notes.threads[0]
         frames = self._notes.signal_frames(thread)
-        states = [(thread.pc, thread.sp), *((frame.pc, frame.sp) for frame in frames)]
-        return frozenset(pc for pc, sp in states if not self._is_code(pc) and self._points_back(sp))
+        states: tuple[Thread | SignalFrame, ...] = (thread, *frames)
+        return frozenset(
+            state.pc for state in states if not self._is_code(state.pc) and self._points_back(state)
+        )
 
-    def _points_back(self, sp: Address) -> bool:
-        word = self._notes.read(sp, 8)
-        return isinstance(word, Known) and self._is_code(int.from_bytes(word.value, "little"))
+    def _points_back(self, state: Thread | SignalFrame) -> bool:
+        found = return_address(self._notes, state.sp, state.registers)
+        return found is not None and self._is_code(found)
 
     def _is_code(self, address: Address) -> bool:
         mapping = self._notes.mapping_at(address)

@@ -28,6 +28,7 @@ from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.values import notable_registers
 from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.evidence.vdso import VDSO
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
@@ -398,6 +399,8 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
         )
     gaps += [gap for gap in (image.unwinder_gap, image.gdb_gap) if gap is not None]
     for module in _modules_of_fault(image):
+        if module.path == VDSO:
+            continue  # the core itself holds it
         answer = store(module)
         if isinstance(answer, Gap):
             gaps.append(answer)

@@ -13,12 +13,16 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+from vllm_forensics.capture.memory_file import memory_file
 from vllm_forensics.capture.unwinder import Unwinder
 from vllm_forensics.diagnosis.runtime_frames import is_runtime_module
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.dwarf_registers import dwarf_registers
 from vllm_forensics.evidence.gdb_mi import SIGNAL_FRAME, plain_function_name
+from vllm_forensics.evidence.machines import MACHINES
+from vllm_forensics.evidence.vdso import VDSO
+from vllm_forensics.investigate.gdb_loading import return_address
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Answer, Gap, Known, Tier
 from vllm_forensics.model.process import Address, Module, Thread
@@ -147,8 +151,15 @@ class WalkedStacks:
         if isinstance(found, Gap) or found.value.path in self._files:
             return False
         module = found.value
-        if isinstance(self._store(module), Gap):
+        file = self._notes.module_file(module)
+        if isinstance(file, Gap):
             return False
+        if module.path == VDSO:
+            path = memory_file(bytes(file.value.data))
+            self._files[VDSO] = MappedFile(
+                path=path, debug_path="", start=module.start, end=module.end
+            )
+            return True
         self._files[module.path] = MappedFile(
             path=self._store.path_of(module),
             debug_path=self._store.debug_path_of(module) or "",
@@ -158,7 +169,7 @@ class WalkedStacks:
         return True
 
     def _beyond_bad_calls(self, thread: Thread, walk: Walk) -> Walk:
-        """Go on behind a call to an address without code: the return address is still on top."""
+        """Go on behind a call to an address without code: the return address is still there."""
         states = {
             frame.pc: (frame.sp, frame.registers) for frame in self._notes.signal_frames(thread)
         }
@@ -168,12 +179,14 @@ class WalkedStacks:
         if walk.end is not WalkEnd.NO_TABLE or last.pc not in self._bad_calls & states.keys():
             return walk
         sp, registers = states[last.pc]
-        word = self._notes.read(sp, 8)
-        if isinstance(word, Gap):
+        back = return_address(self._notes, sp, registers)
+        if back is None:
             return walk
-        after = {**registers, "rsp": sp + 8}
+        machine = MACHINES[self._notes.process.architecture]
+        pushed = 0 if machine.architecture.link_register else machine.architecture.word_size
+        after = {**registers, machine.sp: sp + pushed}
         start = WalkStart(
-            pc=int.from_bytes(word.value, "little"),
+            pc=back,
             registers=dwarf_registers(self._notes.process.architecture, after),
             innermost=_CRASHING_FRAMES,
         )

@@ -51,7 +51,7 @@ make() { # architecture, target, emulator
   mkdir -p "$here/$1"
   build "$2"
   xz -9e <cache >"$here/$1/program.xz"
-  for how in null divide abort; do
+  for how in null call divide abort; do
     if [ "$1" = riscv64 ]; then crash_under_gdb "$how"; else crash "$3" "$how"; fi
     # Where a division by zero does not trap, the program goes on and ends at a trap of its own.
     kept=$how
