@@ -92,12 +92,9 @@ def _recursion(crash: Crash) -> str | None:
 
 
 def _frames(crash: Crash) -> tuple[Frame, ...]:
-    """The native calls that led to the fault: what the signature is made of."""
-    if not crash.threads:
-        return ()
-    thread = crash.threads[0]
-    frames = thread.stack.frames[thread.fault_index :]
-    return tuple(frame for frame in frames if frame.kind is not FrameKind.PYTHON)
+    """The calls that led to the fault: what the signature is made of."""
+    thread = crash.threads[0] if crash.threads else None
+    return thread.stack.frames[thread.fault_index :] if thread is not None else ()
 
 
 def _named(crash: Crash, frames: list[Frame]) -> list[str]:
@@ -106,7 +103,8 @@ def _named(crash: Crash, frames: list[Frame]) -> list[str]:
 
 
 def _runtime(crash: Crash) -> str:
-    return listed(tuple(_named(crash, [f for f in _frames(crash) if not is_own(f)])))
+    frames = [f for f in _frames(crash) if f.kind is not FrameKind.PYTHON and not is_own(f)]
+    return listed(tuple(_named(crash, frames)))
 
 
 def _behind(crash: Crash) -> str:

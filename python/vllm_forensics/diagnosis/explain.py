@@ -58,10 +58,10 @@ def diagnose(image: Image) -> Diagnosis | None:
     instruction = instruction_at(image, pc) if at_fault else None
     parts = signature_parts(
         context.signal,
-        finding,
+        finding.kind,
         frames,
         program=image.process.program,
-        modules=image.modules,
+        builds={module.path: module.build_id for module in image.modules},
     )
     return Diagnosis(
         finding=finding,

@@ -11,6 +11,7 @@ from vllm_forensics.capture.files import read_source
 from vllm_forensics.capture.python_stacks import PythonStacks, has_pystack
 from vllm_forensics.diagnosis.mixed_stack import gil_of, merge_stack
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
+from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.module_store import ModuleStore
@@ -39,7 +40,8 @@ def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -
         crash = replace(crash, gaps=(*crash.gaps, gap))
     by_tid = {thread.tid: thread for thread in threads}
     merged = [_merged(thread, by_tid.get(thread.tid)) for thread in crash.threads]
-    return _with_caller(_with_culprit(crash, tuple(thread for thread, _ in merged), merged[0][1]))
+    crash = _with_culprit(crash, tuple(thread for thread, _ in merged), merged[0][1])
+    return _with_signature(_with_caller(crash))
 
 
 def close_python_stacks() -> None:
@@ -113,6 +115,19 @@ def _with_culprit(crash: Crash, threads: tuple[ThreadReport, ...], moved: dict[i
     own = next((frame for frame in _python_frames(threads[0]) if is_own(frame)), None)
     excerpt = _excerpt(own) if own is not None else None
     return replace(crash, threads=threads, culprit=own, excerpt=excerpt)
+
+
+def _with_signature(crash: Crash) -> Crash:
+    """Signed again: where no native code is the user's own, Python's frames tell bugs apart."""
+    thread = crash.threads[0]
+    parts = signature_parts(
+        crash.signal,
+        crash.fault.kind,
+        thread.stack.frames[thread.fault_index :],
+        program=crash.program,
+        builds={module.path: module.build_id for module in crash.modules},
+    )
+    return replace(crash, signature=signature_of(parts), signature_parts=parts)
 
 
 def _with_caller(crash: Crash) -> Crash:

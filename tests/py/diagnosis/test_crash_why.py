@@ -8,24 +8,21 @@ from tests.py.support.reports import null_crash
 from vllm_forensics.diagnosis.crash_why import why_crashes, why_parts
 from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.model.answer import Depth
-from vllm_forensics.model.finding import FaultKind, Finding
-from vllm_forensics.model.process import Module
+from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer_why import Why, WhySide
 from vllm_forensics.model.stack import Frame, Stack
-
-FINDING = Finding(kind=FaultKind.NULL_DEREFERENCE, summary="s", proof=())
 
 
 def signed(crash: Crash, *frames: Frame) -> Crash:
     thread = crash.threads[0]
     calls = frames or thread.stack.frames
-    modules = [
-        Module(path=m.path, start=m.start, end=m.end, bias=m.start, build_id=m.build_id)
-        for m in crash.modules
-    ]
     parts = signature_parts(
-        crash.signal, FINDING, tuple(calls), program=crash.program, modules=modules
+        crash.signal,
+        FaultKind.NULL_DEREFERENCE,
+        tuple(calls),
+        program=crash.program,
+        builds={module.path: module.build_id for module in crash.modules},
     )
     return replace(
         crash,

@@ -14,7 +14,7 @@ from vllm_forensics.diagnosis.runtime_frames import (
 from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.process import Module, Signal
-from vllm_forensics.model.stack import Frame
+from vllm_forensics.model.stack import Frame, FrameKind
 
 NULL = Finding(kind=FaultKind.NULL_DEREFERENCE, summary="s", proof=("p",))
 OVERFLOW = replace(NULL, kind=FaultKind.STACK_OVERFLOW)
@@ -34,7 +34,9 @@ def parts(
     signal: Signal = SEGV,
     modules: tuple[Module, ...] = (PROGRAM, C_LIBRARY),
 ) -> dict[str, str]:
-    found = signature_parts(signal, finding, frames, program=program, modules=modules)
+    found = signature_parts(
+        signal, finding.kind, frames, program=program, builds={m.path: m.build_id for m in modules}
+    )
     return {part.name: part.value for part in found}
 
 
@@ -45,7 +47,15 @@ def sign(
     signal: Signal = SEGV,
     modules: tuple[Module, ...] = (PROGRAM, C_LIBRARY),
 ) -> str:
-    return signature_of(signature_parts(signal, finding, frames, program=program, modules=modules))
+    return signature_of(
+        signature_parts(
+            signal,
+            finding.kind,
+            frames,
+            program=program,
+            builds={m.path: m.build_id for m in modules},
+        )
+    )
 
 
 def called(*names: str) -> tuple[Frame, ...]:
@@ -192,7 +202,34 @@ def test_without_a_build_id_module_and_offset_stand_in() -> None:
     assert ":engine+0x1234:" in sign((a_frame(0, None, pc=0x40_1234),), modules=without)
 
 
-def test_without_own_frames_the_program_stands_in() -> None:
+PYTHON = replace(
+    a_frame(4, "serve", file="/app/serve.py", module=None), kind=FrameKind.PYTHON, line=3
+)
+LIBRARY = replace(PYTHON, file="/usr/lib/python3.11/ctypes/__init__.py", function="string_at")
+
+
+def test_pythons_frames_count_only_where_no_native_one_is_own() -> None:
+    alone = (libc_frame(0, "__strlen_evex"), LIBRARY, PYTHON, libc_frame(5, "__libc_start_main"))
+
+    assert list(parts(alone).values()) == ["memory-access", "__strlen", "serve (serve.py)"]
+    assert sign((*FRAMES[:3], LIBRARY, PYTHON, FRAMES[3])) == sign(FRAMES)
+
+
+def test_an_overflow_in_python_is_its_cycle() -> None:
+    found = parts((libc_frame(0, "memcpy"), *[PYTHON, LIBRARY] * 5), OVERFLOW)
+
+    assert found["recursion"] == "serve (serve.py)"
+
+
+def test_in_a_runtime_alone_the_innermost_function_counts_whatever_the_processor() -> None:
+    evex = (libc_frame(0, "__memmove_evex_unaligned_erms"), libc_frame(1, "gc_collect"))
+    avx = (libc_frame(0, "__memmove_avx_unaligned_erms"), libc_frame(1, "gc_collect"))
+
+    assert parts(evex)["frame 1"] == "__memmove"
+    assert sign(evex) == sign(avx)
+
+
+def test_without_any_frame_that_tells_the_program_stands_in() -> None:
     assert ":engine:" in sign((libc_frame(0, "abort"),), program="/opt/app/engine")
     assert ":unknown:" in sign((), program=None)
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import jsonschema  # type: ignore[import-untyped]
@@ -74,6 +75,23 @@ def test_a_signature_does_not_depend_on_the_depth_or_on_gdb(
         assert signature("--depth", "full", core) == wanted
         assert bare["signature"] == wanted
         assert any("gdb" in gap["what"] for gap in bare["gaps"])
+
+
+def test_two_bugs_of_python_code_alone_are_told_apart(tmp_path: Path) -> None:
+    signatures = set()
+    for name in ("serve", "load"):
+        script = tmp_path / "app.py"
+        script.write_text(
+            f"import ctypes\ndef {name}():\n    ctypes.string_at(8)\n{name}()\n", encoding="utf-8"
+        )
+        core = leave_core([sys.executable, script], tmp_path / name)
+        stack = forensics_core("--no-store", "--depth", "stack", core).crash
+        full = forensics_core("--no-store", "--depth", "full", core).crash
+        assert stack["signature"] == full["signature"]
+        assert f"{name} (app.py)" in [part["value"] for part in full["signature_parts"]]
+        signatures.add(full["signature"])
+
+    assert len(signatures) == 2
 
 
 def test_null_and_wild_deep_and_shallow_are_one_bug(cores: dict[str, Path]) -> None:
