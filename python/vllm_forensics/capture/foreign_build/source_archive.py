@@ -67,8 +67,10 @@ def _extract(archive: Path, target: Path) -> None:
                     )
                 tar.extract(member, target, filter="data")
     except _DAMAGE as error:
+        # tarfile goes on with a line for each compression that it tried.
+        [said, *_] = str(error).rstrip(":").splitlines() or [type(error).__name__]
         raise UsageError(
-            f"{archive} cannot be unpacked: {error}",
+            f"{archive} cannot be unpacked: {said.rstrip(':')}",
             remedy=f"give a folder of sources, or one of {', '.join(_ENDINGS)}",
         ) from error
 
