@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from vllm_forensics.errors import ForensicsError
 from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import (
     BlockCounts,
@@ -56,8 +57,28 @@ def _engine_speaks() -> Iterator[None]:
     try:
         yield
     except ENGINE_ERRORS as error:
+        if _is_ours(error):
+            raise _not_followed(error) from error
         raise _EngineError from error
 
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether our own wrappers raised: that must never be told as a fault of vLLM."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1].filename if frames else ""
+    return last.startswith(_OWN_FOLDER) and "reference" not in last[len(_OWN_FOLDER) :]
+
+
+def _not_followed(error: BaseException) -> ForensicsError:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    return ForensicsError(
+        f"the sandbox cannot follow this vLLM: {text} ({_short(frame.filename)}:{frame.lineno})",
+        remedy="try a version that is known to work, 0.32.0 or 0.4.2, and report this line",
+    )
+
+
+_OWN_FOLDER: Final = __file__.rpartition("/")[0] + "/"
 
 OpenEngine = Callable[[Parameters, Recorder], AbstractContextManager[Engine]]
 Meddle = Callable[[int, Engine], None]
@@ -248,13 +269,21 @@ def run(
     something on purpose there.
     """
     recorder = recorder or Recorder()
-    with opened(parameters, recorder) as engine:
+    with ExitStack() as stack:
+        engine = _started(stack, opened(parameters, recorder))
         driver = Driver(engine, recorder, parameters, load)
         try:
             end = _driven(driver, parameters, meddle)
         except _EngineError as error:
             end = _raised(error.__cause__ or error, engine, recorder)
         return _told(driver, end, parameters, load)
+
+
+def _started(stack: ExitStack, opened: AbstractContextManager[Engine]) -> Engine:
+    try:
+        return stack.enter_context(opened)
+    except (*ENGINE_ERRORS, ImportError, SyntaxError) as error:
+        raise _not_followed(error) from error
 
 
 def _driven(driver: Driver, parameters: Parameters, meddle: Meddle | None) -> _End:

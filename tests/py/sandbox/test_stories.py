@@ -1,11 +1,14 @@
 """What unmodified vLLMs do: the textbook case, what died in 0.4.2, what stays silent today."""
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.py.support.vllm_trees import CURRENT, OLD, OLDEST, TEXTBOOK, a_tree, driven
 
-from vllm_forensics.errors import UsageError
+from vllm_forensics.capture.vllm_trees import find_tree
+from vllm_forensics.errors import ForensicsError, UsageError
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import (
     Generation,
@@ -16,8 +19,11 @@ from vllm_forensics.model.sandbox import (
     SandboxRun,
     ViolationKind,
 )
+from vllm_forensics.sandbox import recorder
 from vllm_forensics.sandbox.engine.interface import Engine
+from vllm_forensics.sandbox.engine.v0 import opened_v0
 from vllm_forensics.sandbox.load import Trigger, drawn, triggered, uniform
+from vllm_forensics.sandbox.run import run
 
 pytestmark = pytest.mark.xdist_group("vllm-trees")
 
@@ -305,6 +311,30 @@ def test_a_leak_that_starves_a_request_is_told_as_what_holds_it_up() -> None:
 
     assert result.outcome is Outcome.STALLED
     assert "needs 7 blocks of 16 tokens; 4 are free, and 95 are held by nobody" in result.why
+
+
+def test_an_error_in_our_own_wrappers_is_never_told_as_one_of_vllm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recorder, "Entry", None)
+
+    with pytest.raises(ForensicsError, match="the sandbox cannot follow this vLLM: TypeError"):
+        driven(CURRENT, Parameters(), TEXTBOOK)
+
+
+def test_a_vllm_that_cannot_be_imported_is_said_to_be_that(tmp_path: Path) -> None:
+    for name, text in {
+        "__init__": "",
+        "core/__init__": "",
+        "core/scheduler": "import sys, (",
+    }.items():
+        path = tmp_path / "vllm" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    tree = find_tree(str(tmp_path), on_fetch=lambda what: None)
+
+    with pytest.raises(ForensicsError, match="cannot follow this vLLM: SyntaxError"):
+        run(partial(opened_v0, tree), Parameters(), TEXTBOOK)
 
 
 def test_a_run_is_the_same_each_time() -> None:

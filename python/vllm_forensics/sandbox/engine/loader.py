@@ -79,8 +79,11 @@ class _AbsentLoader(Loader):
         def missing(name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
+            full = f"{module.__name__}.{name}"
+            if importlib.machinery.PathFinder.find_spec(full, module.__dict__.get("__path__")):
+                return importlib.import_module(full)  # `from vllm import envs`
             # A function may import what it only compares types with: using it is what is refused.
-            return Absent(f"{module.__name__}.{name}", loading)
+            return Absent(full, loading)
 
         module.__dict__.update(self._names)
         module.__dict__["__getattr__"] = missing

@@ -24,7 +24,7 @@ from vllm_forensics.sandbox.engine.absent import Known
 from vllm_forensics.sandbox.engine.interface import GPU, output_token, prompt_tokens
 from vllm_forensics.sandbox.engine.loader import loaded
 from vllm_forensics.sandbox.engine.signatures import arguments_for
-from vllm_forensics.sandbox.engine.v1_config import SELECTION, Configs
+from vllm_forensics.sandbox.engine.v1_config import NO_PICTURES, SELECTION, Configs
 from vllm_forensics.sandbox.engine.v1_hooks import hooks, managers_of
 from vllm_forensics.sandbox.recorder import Recorder, wrapped
 
@@ -49,6 +49,7 @@ class V1Engine:
         self._recorder = recorder
         self._requests: dict[str, Any] = {}
         self._indices: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
         self._hasher = self._block_hasher()
         self._output_type = load("vllm.v1.outputs").ModelRunnerOutput
         self.scheduler: Any = self._scheduler()
@@ -82,10 +83,15 @@ class V1Engine:
             "lora_config": None,
             "kv_cache_config": kv_cache,
             "structured_output_manager": Known(
-                "StructuredOutputManager", {"accept_tokens": _accept}
+                "StructuredOutputManager",
+                {
+                    "accept_tokens": lambda request, tokens: True,
+                    "should_advance": lambda r: False,
+                    "grammar_bitmask": lambda *given: None,
+                },
             ),
             "block_size": parameters.block_size,
-            "mm_registry": None,
+            "mm_registry": NO_PICTURES,
             "include_finished_set": False,
             "log_stats": False,
         }
@@ -158,13 +164,34 @@ class V1Engine:
 
     def step(self) -> WorkerStep:
         """Schedule."""
+        before = [request.request_id for request in self.scheduler.running]
         self.output: Any = self.scheduler.schedule()
+        still = {request.request_id for request in self.scheduler.running}
+        items = list(self._items(self.output))
+        if len(items) < len(self.output.num_scheduled_tokens):
+            items += self._told_only_by_count(items)
+        self._starts = {item.sequence: item.start for item in items}
         return WorkerStep(
             number=self._recorder.step,
-            items=tuple(self._items(self.output)),
+            items=tuple(items),
             finished=tuple(sorted(self.output.finished_req_ids)),
-            preempted=tuple(sorted(getattr(self.output, "preempted_req_ids", None) or ())),
+            preempted=tuple(name for name in before if name not in still),
         )
+
+    def _told_only_by_count(self, items: list[WorkItem]) -> list[WorkItem]:
+        """Requests that have tokens to compute and no other data in a step's output.
+
+        Seen in 0.11.0: by priority, a request that was scheduled in this step already loses its
+        place to another, and its count stays behind. A worker goes by the counts: it computes what
+        it knows of the request, with the table that it has.
+        """
+        told = {item.request for item in items}
+        counts = self.output.num_scheduled_tokens
+        return [
+            _item(name, self._starts[name], counts[name], None, replaces=False)
+            for name in counts
+            if name not in told and name in self._starts
+        ]
 
     def _items(self, output: Any) -> Iterator[WorkItem]:
         counts = output.num_scheduled_tokens
@@ -285,17 +312,14 @@ class V1Engine:
 def _hash_function(load: Import) -> Callable[[Any], Any]:
     """VLLM's own default; its module moved."""
     for name in ("vllm.utils.hashing", "vllm.utils"):
-        found = load(name)
+        try:
+            found = load(name)
+        except ModuleNotFoundError:
+            continue
         if callable(found.__dict__.get("sha256")):
             function: Callable[[Any], Any] = found.sha256
             return function
     raise UsageError("this vLLM has no sha256 for blocks", remedy="give another --vllm VERSION")
-
-
-def _accept(request: object, tokens: object) -> bool:
-    """No request has a grammar: any token is accepted."""
-    del request, tokens
-    return True
 
 
 def _resumed(cached: Any, place: int, name: str) -> bool:

@@ -16,6 +16,15 @@ from vllm_forensics.model.sandbox import Parameters, VllmTree
 from vllm_forensics.sandbox.engine.absent import Known
 from vllm_forensics.sandbox.engine.loader import QuietLogger, Selection, defaults_in
 
+NO_PICTURES: Final = Known(
+    "MultiModalRegistry",
+    {
+        "supports_multimodal_inputs": lambda config: False,
+        "get_encdec_max_encoder_len": lambda config: 0,
+    },
+)
+"""The made-up model takes text only."""
+
 SELECTION: Final = Selection(
     packages=("vllm.v1.core",),
     modules=(
@@ -42,6 +51,7 @@ SELECTION: Final = Selection(
     ),
     stand_ins={
         "vllm.logger": {"init_logger": QuietLogger},
+        "vllm.multimodal": {"MULTIMODAL_REGISTRY": NO_PICTURES},
         # No platform adds kinds of its own, and none computes.
         "vllm.platforms": {
             "current_platform": Known(

@@ -82,7 +82,7 @@ def _touching(recorder: Recorder) -> Wrapper:
             # Until 0.14 one sequence for each group of layers.
             flat = [b for g in groups for b in (g if isinstance(g, list | tuple) else (g,))]
             for block in flat:
-                if not block.is_null:
+                if block is not self.null_block:
                     recorder.joined(EventKind.TOUCH, GPU, block.block_id, block.ref_cnt)
             return result
 
@@ -98,7 +98,7 @@ def _freeing(recorder: Recorder) -> Wrapper:
             blocks = list(ordered_blocks)
             # Before: so that an assertion inside of it has its cause on record.
             for block in blocks:
-                if not block.is_null:
+                if block is not self.null_block:
                     recorder.freed(GPU, block.block_id, block.ref_cnt - 1)
             return original(self, blocks, *arguments, **options)
 
@@ -130,7 +130,7 @@ def _caching(recorder: Recorder) -> Wrapper:
             given = options | dict(zip(names, arguments, strict=False))
             # Called for each request and step, mostly for nothing.
             new = blocks[given["num_cached_blocks"] : given["num_full_blocks"]]
-            unknown = [b for b in new if b.block_hash is None and not b.is_null]
+            unknown = [b for b in new if b.block_hash is None and b is not self.null_block]
             result = original(self, request, blocks, *arguments, **options)
             for block in unknown:
                 if block.block_hash is not None:
@@ -146,10 +146,11 @@ def _preempting(recorder: Recorder) -> Wrapper:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def preempt(self: Any, request: Any, *arguments: Any, **options: Any) -> Any:
+            null_block = self.kv_cache_manager.block_pool.null_block
             with recorder.working_for(request.request_id):
                 for manager in managers_of(self.kv_cache_manager):
                     for block in manager.req_to_blocks.get(request.request_id, ()):
-                        if not block.is_null:
+                        if block is not null_block:
                             recorder.noted(EventKind.PREEMPT, GPU, block.block_id)
                 return original(self, request, *arguments, **options)
 
