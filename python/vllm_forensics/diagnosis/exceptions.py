@@ -70,7 +70,8 @@ def uncaught_exception(image: Image, context: FaultContext) -> Finding | None:
 
 def _thrown(image: Image, context: FaultContext) -> tuple[str, str | None] | None:
     """Type and text of the exception that a word on the stack leads to."""
-    if image.process.architecture.word_size != _WORD:
+    machine = image.process.architecture
+    if machine.word_size != _WORD:
         return None  # the places below are those of 64-bit machines
     stack = image.stack_words(context.thread)
     if not isinstance(stack, Known):
@@ -83,9 +84,11 @@ def _thrown(image: Image, context: FaultContext) -> tuple[str, str | None] | Non
         raw = image.read(word, 8)
         if not isinstance(raw, Known):
             continue
-        if raw.value in _CLASSES:
+        # The class is one number, written here as little-endian machines hold it.
+        shown = raw.value if machine.byte_order == "little" else raw.value[::-1]
+        if shown in _CLASSES:
             target: int | None = word + _OBJECT
-        elif raw.value in _DEPENDENT:
+        elif shown in _DEPENDENT:
             target = read_pointer(image, word - 0x50)
         else:
             continue

@@ -29,6 +29,7 @@ from vllm_forensics.evidence.elf import (
     parse_segments,
 )
 from vllm_forensics.evidence.instructions import decode, decode_function
+from vllm_forensics.evidence.link_map import loaded_libraries, placed_library
 from vllm_forensics.evidence.machines import machine_of
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.evidence.signal_frame import find_signal_frames
@@ -353,13 +354,27 @@ class CoreImage:
     def _place_program(self, told: Module) -> None:
         """Ask for the file of a program that the core does not list, at the first question."""
         self._unplaced = None
-        file = self._source(told)
-        placed = (
-            placed_program(self, told, file.value, self._process.page_size)
-            if isinstance(file, Known)
-            else told
-        )
-        self._modules = (placed,) if placed is not None else ()
+        file, page_size = self._source(told), self._process.page_size
+        if isinstance(file, Gap):
+            self._set_modules([told])
+            return
+        program = placed_program(self, told, file.value, page_size)
+        if program is None:
+            return
+        self._set_modules([program])
+        found = [program]
+        for listed in loaded_libraries(self, self._architecture, file.value, program.bias):
+            file = self._source(listed)
+            placed = (
+                placed_library(self, listed, file.value, page_size)
+                if isinstance(file, Known)
+                else listed
+            )
+            found += [placed] if placed is not None else []
+        self._set_modules(found)
+
+    def _set_modules(self, modules: list[Module]) -> None:
+        self._modules = tuple(sorted(modules, key=lambda module: module.start))
         self._module_starts = [module.start for module in self._modules]
 
     def _read_within_region(self, address: Address, size: int) -> bytes | Gap:
@@ -390,7 +405,7 @@ class CoreImage:
         file = self._source(module.value)
         if isinstance(file, Gap):
             return file
-        if module.value.headers is not None:  # the mapping does not know its file
+        if module.value.is_unlisted:  # the mapping does not know its file
             return file.value.read(address - module.value.bias, size) or missing
         offset = mapping.file_offset + address - mapping.start
         chunk = bytes(file.value.data[offset : offset + size])

@@ -33,6 +33,7 @@ from vllm_forensics.model.process import ProgramHeaders, Symbol
 T = TypeVar("T")
 
 _PF_X: Final = 1
+_PT_DYNAMIC: Final = 2
 _MAX_CODE: Final = 64 << 20
 _MAX_ANSWERS: Final = 4096
 _DT_SONAME: Final = 14
@@ -209,6 +210,11 @@ class ModuleFile:
                 if kind in imports and 0 < index < len(rows):
                     slots[where] = text_at(dynsym.names, rows[index][0])
         return slots
+
+    @property
+    def dynamic_address(self) -> int | None:
+        """Where the dynamic section lies; None in a static program."""
+        return next((s.address for s in self.segments if s.type == _PT_DYNAMIC), None)
 
     def bias_by(self, told: ProgramHeaders) -> int | None:
         """How far from its own addresses the file was mapped; None where it is another file.

@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Protocol
 
-from vllm_forensics.evidence.elf import PT_LOAD, PT_NOTE, build_id_of, parse_notes, text_at
+from vllm_forensics.evidence.elf import PT_LOAD, PT_NOTE, build_id_of, parse_notes
+from vllm_forensics.evidence.link_map import has_same_dynamic, text_in
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.model.answer import Answer, Known
-from vllm_forensics.model.process import Address, Module, Process, ProgramHeaders
+from vllm_forensics.model.process import Address, Mapping, Module, Process, ProgramHeaders
 
 AT_PHDR: Final = 3
 _AT_PHNUM: Final = 5
 _AT_ENTRY: Final = 9
 _AT_EXECFN: Final = 31
 _UNNAMED: Final = "(unnamed program)"
-_PATH_SIZES: Final = (4096, 1024, 256, 64, 16)
 _MAX_NOTES: Final = 4096
 
 
@@ -30,6 +30,9 @@ class Memory(Protocol):
     def read(self, address: Address, size: int) -> Answer[bytes]:
         """Exactly `size` bytes at `address`."""
 
+    def mapping_at(self, address: Address) -> Answer[Mapping]:
+        """The mapping that covers `address`."""
+
 
 def told_program(memory: Memory, process: Process) -> Module | None:
     """The program as a module that is not placed yet; None where the kernel told nothing."""
@@ -37,7 +40,7 @@ def told_program(memory: Memory, process: Process) -> Module | None:
     if not {AT_PHDR, _AT_PHNUM, _AT_ENTRY} <= auxv.keys():
         return None
     start = auxv[AT_PHDR] & -process.page_size
-    named = _text(memory, auxv.get(_AT_EXECFN, 0)) or process.command.partition(" ")[0]
+    named = text_in(memory, auxv.get(_AT_EXECFN, 0)) or process.command.partition(" ")[0]
     return Module(
         path=named or _UNNAMED,
         start=start,
@@ -55,7 +58,7 @@ def placed_program(memory: Memory, told: Module, file: ModuleFile, page_size: in
     if bias is None or not loads:
         return None
     build_id = _build_id_in(memory, file, bias)
-    if build_id is not None and build_id != file.build_id:
+    if build_id not in {None, file.build_id} or not has_same_dynamic(memory, file, bias):
         return None
     end = max(segment.address + segment.memory_size for segment in loads)
     return replace(
@@ -78,11 +81,3 @@ def _build_id_in(memory: Memory, file: ModuleFile, bias: int) -> str | None:
                 if found is not None:
                     return found
     return None
-
-
-def _text(memory: Memory, address: Address) -> str:
-    for size in _PATH_SIZES if address > 0 else ():
-        held = memory.read(address, size)
-        if isinstance(held, Known) and 0 in held.value:
-            return text_at(memoryview(held.value), 0)
-    return ""

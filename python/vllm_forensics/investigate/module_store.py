@@ -13,7 +13,7 @@ from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.modules import ModuleFile, parse_module
 from vllm_forensics.investigate.symbol_index import SymbolIndex
 from vllm_forensics.model.answer import Answer, Gap, Known
-from vllm_forensics.model.process import Module, ProgramHeaders
+from vllm_forensics.model.process import Module
 
 _OPEN_FILES: Final = 192
 """Each stays mapped, with a descriptor: fewer than the usual limit of 1,024 for two threads."""
@@ -92,11 +92,11 @@ class ModuleStore:
     def _open_here(self, module: Module) -> Answer[ModuleFile]:
         if module.path.startswith("["):
             return Gap(what=f"{module.path} is the kernel's, not a file")
-        if module.headers is not None and self.executable is None:
+        if module.is_unlisted and (option := self._missing_option(module)):
             return Gap(
                 what=f"the core lists no files and no build-ids, so {module.name} cannot be found "
                 "and checked",
-                remedy="pass --executable PATH, if you have the very build that crashed",
+                remedy=f"pass {option}, if you have the very build that crashed",
             )
         path = self.path_of(module)
         if module.deleted and not Path(path).exists():
@@ -109,14 +109,31 @@ class ModuleStore:
             return answer
         gap = (
             _mismatch(module, answer.value.build_id)
-            if module.headers is None
-            else self._doubt(module, module.headers, answer.value)
+            if not module.is_unlisted
+            else self._doubt(module, answer.value)
         )
         return gap or self._with_debug(module, answer)
 
-    def _doubt(self, module: Module, told: ProgramHeaders, file: ModuleFile) -> Gap | None:
-        """Why a file is not taken for a program that its core does not list."""
-        if file.bias_by(told) is None:
+    def _missing_option(self, module: Module) -> str | None:
+        """What the user must say before a file is taken for a module that no list names."""
+        if module.headers is not None:
+            return None if self.executable is not None else "--executable PATH"
+        return None if self.sysroot is not None else "--sysroot DIR"
+
+    def _doubt(self, module: Module, file: ModuleFile) -> Gap | None:
+        """Why a file is not taken for a module that its core does not list."""
+        fits = (
+            file.bias_by(module.headers) is not None
+            if module.headers is not None
+            else file.dynamic_address == (module.dynamic or 0) - module.bias
+        )
+        if not fits and module.headers is None:
+            return Gap(
+                what=f"{self.path_of(module)} is not the library that was loaded: its dynamic "
+                "section lies elsewhere",
+                remedy="pass --sysroot with the files of the machine that crashed",
+            )
+        if not fits:
             return Gap(
                 what=f"{self.executable} is not the program that crashed: its headers and entry "
                 "point lie elsewhere",

@@ -405,7 +405,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
         if isinstance(answer, Gap):
             gaps.append(answer)
             continue
-        if module.headers is not None and module.build_id is None:
+        if module.is_unlisted and module.build_id is None:
             gaps.append(_unproved(store.path_of(module)))
         if not answer.value.has_debug_info:
             gaps.append(_no_debug_info(module, answer.value.has_symbol_table, store))
@@ -416,7 +416,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
 def _unproved(path: str) -> Gap:
     return Gap(
         what=f"the core holds no build-id: that {path} is the build that crashed is shown by its "
-        "headers and entry point alone",
+        "headers and dynamic section alone",
         remedy="if lines look wrong, compare the file with the one on the machine that crashed",
     )
 

@@ -143,6 +143,13 @@ class Module:
     deleted: bool = False
     headers: ProgramHeaders | None = None
     """Of a program that is known by these alone: its core lists no files."""
+    dynamic: Address | None = None
+    """Of a library of such a core: where its dynamic section lies (l_ld of its link_map)."""
+
+    @property
+    def is_unlisted(self) -> bool:
+        """Was it found without a list of files and build-ids?"""
+        return self.headers is not None or self.dynamic is not None
 
     @property
     def name(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vllm_forensics.capture.gdb import gdb_for
+from vllm_forensics.evidence.modules import parse_module
 from vllm_forensics.investigate.triage import TriageOptions, triage_one
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.finding import FaultKind
@@ -19,6 +20,8 @@ DATA = Path(__file__).parent.parent / "data" / "foreign_cores"
 CASES = [
     (path.parent.name, path.name.partition(".")[0]) for path in sorted(DATA.glob("*/*.core.xz"))
 ]
+PT_DYNAMIC = 2
+DT_STRSZ = 10
 BY_QEMU = ["aarch64", "ppc64le", "s390x"]
 
 
@@ -121,6 +124,57 @@ def test_another_program_is_not_taken_for_the_one_that_crashed(tmp_path: Path) -
 
     assert any("is not the program that crashed" in gap.what for gap in crash.gaps)
     assert crash.threads[0].stack.frames[0].function is None
+
+
+def linked(folder: Path, *, sysroot: str | None) -> Crash:
+    """A program for aarch64 whose code lies in libcache.so; no note names either."""
+    library = folder / "opt" / "cache-demo" / "libcache.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(lzma.decompress((DATA / "linked" / "libcache.so.xz").read_bytes()))
+    core = unpacked(folder, "linked", "core")
+    program = unpacked(folder, "linked", "program")
+    options = TriageOptions(executable=str(program), sysroot=sysroot)
+    crash = triage_one(str(core), options, Depth.STACK)
+    assert isinstance(crash, Crash)
+    return crash
+
+
+def test_libraries_are_found_by_the_dynamic_linkers_list(tmp_path: Path) -> None:
+    crash = linked(tmp_path, sysroot=str(tmp_path))
+
+    assert [(frame.function, frame.line) for frame in crash.threads[0].stack.frames] == [
+        ("cache::Table::read", 15),
+        ("cache::Worker::step", 88),
+        ("start", 97),
+        ("_start", None),
+    ]
+    assert crash.fault.kind is FaultKind.NULL_DEREFERENCE
+    assert [module.path for module in crash.modules if module.matches_core] == [
+        "/opt/cache-demo/cache",
+        "/opt/cache-demo/libcache.so",
+    ]
+
+
+def test_without_the_libraries_their_place_is_still_told(tmp_path: Path) -> None:
+    crash = linked(tmp_path, sysroot=None)
+
+    (frame,) = crash.threads[0].stack.frames
+    assert (frame.module, frame.module_offset) == ("/opt/cache-demo/libcache.so", 0x65C)
+    assert any("--sysroot" in gap.remedy for gap in crash.gaps)
+
+
+def test_another_build_of_a_library_is_not_taken(tmp_path: Path) -> None:
+    library = tmp_path / "other" / "opt" / "cache-demo" / "libcache.so"
+    library.parent.mkdir(parents=True)
+    raw = bytearray(lzma.decompress((DATA / "linked" / "libcache.so.xz").read_bytes()))
+    dynamic = next(s for s in parse_module(memoryview(bytes(raw))).segments if s.type == PT_DYNAMIC)
+    at = raw.index(struct.pack("<Q", DT_STRSZ), dynamic.offset)
+    raw[at + 8] ^= 1  # a string table of another size
+    library.write_bytes(raw)
+
+    crash = linked(tmp_path / "here", sysroot=str(tmp_path / "other"))
+
+    assert "cache::Table::read" not in {f.function for f in crash.threads[0].stack.frames}
 
 
 @pytest.mark.parametrize("architecture", sorted({name for name, _ in CASES}))

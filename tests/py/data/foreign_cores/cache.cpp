@@ -97,6 +97,7 @@ extern "C" __attribute__((noinline, used)) int start(long argc, char** argv) {
   return static_cast<int>(const_cast<cache::Worker&>(worker).step(how)) + 1;
 }
 
+#ifndef AS_LIBRARY
 // The kernel leaves argc at the stack pointer. The outermost frame has no caller.
 #if defined(__aarch64__)
 asm(".globl _start\n.type _start,%function\n_start:\n.cfi_startproc\n.cfi_undefined x30\n"
@@ -117,4 +118,5 @@ asm(".globl _start\n.type _start,@function\n_start:\n.cfi_startproc\n.cfi_undefi
 #elif defined(__i386__)
 asm(".globl _start\n.type _start,@function\n_start:\n.cfi_startproc\n.cfi_undefined eip\n"
     "mov (%esp), %eax\nlea 4(%esp), %edx\npush %edx\npush %eax\ncall start\nud2\n.cfi_endproc\n.size _start, .-_start\n");
+#endif
 #endif

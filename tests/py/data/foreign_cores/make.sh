@@ -60,6 +60,22 @@ make() { # architecture, target, emulator
   done
 }
 
+make_linked() { # aarch64: a program with a library, both of which no note names
+  mkdir -p "$here/linked"
+  aarch64-linux-gnu-g++ -g -Og -fno-exceptions -fno-rtti -fno-stack-protector -ffreestanding -fPIC \
+    -nostdlib -shared -DAS_LIBRARY "-ffile-prefix-map=$work=/src" -Wl,--build-id,-soname,libcache.so \
+    -o libcache.so cache.cpp
+  aarch64-linux-gnu-gcc -nostdlib -pie -Wl,--build-id,-rpath,"$work" \
+    -Wl,-dynamic-linker,/lib/ld-linux-aarch64.so.1 -o cache "$here/linked.S" libcache.so
+  rm -f ./*core
+  ( ulimit -c unlimited; ulimit -s 256; env -i qemu-aarch64 -L /usr/aarch64-linux-gnu -s 262144 \
+    /opt/cache-demo/cache null ) || true
+  xz -9e <cache >"$here/linked/program.xz"
+  xz -9e <libcache.so >"$here/linked/libcache.so.xz"
+  xz -9e <qemu_*.core >"$here/linked/core.xz"
+}
+
+make_linked
 make i386 i686-linux-gnu ""
 make aarch64 aarch64-linux-gnu qemu-aarch64
 make ppc64le powerpc64le-linux-gnu qemu-ppc64le
