@@ -101,9 +101,15 @@ class Recorder:
             for told_end in self.on_end_of_life:
                 told_end(pool, block)
 
-    def noted(self, kind: EventKind, pool: str, block: int, source: int | None = None) -> None:
+    def noted(self, kind: EventKind, pool: str, block: int) -> None:
         """Something that changes no holder."""
-        self._add(kind, pool, block, source)
+        self._add(kind, pool, block)
+
+    def moved(self, kind: EventKind, pool: str, source: int, target: int) -> None:
+        """The worker copies a block; `pool` is the target's, which is whose the copy is."""
+        self._last_use.pop((pool, target), None)
+        request, generation = self.owners[pool].get(target), self.generations[pool].get(target, 0)
+        self._keep(Entry(kind, pool, target, request, self.step, generation, source, None, 0))
 
     def used(self, pool: str, block: int, request: str) -> None:
         """The worker writes to a block. Uses in a row by one request are one event."""
@@ -133,15 +139,13 @@ class Recorder:
         finally:
             self.request = before
 
-    def _add(self, kind: EventKind, pool: str, block: int, source: int | None = None) -> None:
+    def _add(self, kind: EventKind, pool: str, block: int) -> None:
         # The caller of the method that is wrapped: its wrapper called our public method.
         caller = sys._getframe(3)
         self._last_use.pop((pool, block), None)
         generation = self.generations[pool].get(block, 0)
         code, line = caller.f_code, caller.f_lineno
-        self._keep(
-            Entry(kind, pool, block, self.request, self.step, generation, source, code, line)
-        )
+        self._keep(Entry(kind, pool, block, self.request, self.step, generation, None, code, line))
 
     def _keep(self, entry: Entry) -> None:
         self.count += 1

@@ -13,6 +13,7 @@ from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import (
     BlockCounts,
     CheckWhen,
+    Generation,
     Outcome,
     Parameters,
     PoolState,
@@ -208,7 +209,9 @@ class Driver:
         snapshot = self.engine.snapshot()
         if not self._stall.stuck(sum(request.tokens for request in snapshot.requests)):
             return None
-        return why_stuck(snapshot, self._parameters, self.engine.usable_blocks)
+        asked = self._parameters.chunked_prefill
+        chunks = self.engine.generation is Generation.V1 if asked is None else asked
+        return why_stuck(snapshot, self._parameters, self.engine.usable_blocks, chunks=chunks)
 
     def report_stall(self, why: str, request: str | None) -> None:
         """Add the stall to what was found."""

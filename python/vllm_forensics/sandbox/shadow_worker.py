@@ -215,7 +215,7 @@ class ShadowWorker:
             *((EventKind.COPY, GPU, pair) for pair in step.copies),
         )
         for kind, pool, (source, target) in moves:
-            self._recorder.noted(kind, pool, target, source)
+            self._recorder.moved(kind, pool, source, target)
             if kind is EventKind.COPY and not self._recorder.alive(GPU, target):
                 report(
                     ViolationKind.USE_AFTER_FREE,

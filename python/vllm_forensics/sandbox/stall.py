@@ -38,8 +38,13 @@ class StallDetector:
         return self._empty >= _EMPTY_STEPS or runs_in_circles
 
 
-def why_stuck(snapshot: Snapshot, parameters: Parameters, usable: int) -> tuple[str, str | None]:
-    """One sentence with the numbers, and the request that it is about."""
+def why_stuck(
+    snapshot: Snapshot, parameters: Parameters, usable: int, *, chunks: bool
+) -> tuple[str, str | None]:
+    """One sentence with the numbers, and the request that it is about.
+
+    `usable`: the most blocks that one request can have; `chunks`: prompts may be cut.
+    """
     pool = next(pool for pool in snapshot.pools if pool.name == GPU)
     size = parameters.block_size
     # In the order in which their turn comes.
@@ -63,8 +68,23 @@ def why_stuck(snapshot: Snapshot, parameters: Parameters, usable: int) -> tuple[
             f"{what}; {free} are free, and {len(lost)} are held by nobody: a leak",
             head.id,
         )
-    short = f"{needed - free} short" if needed > free else "enough, and yet it is not scheduled"
+    if needed <= free:
+        return f"{what}; {free} are free: enough, but {_other(head, parameters, chunks)}", head.id
+    short = f"{needed - free} short"
     return f"{what}; {free} are free: {short}", head.id
+
+
+def _other(head: RequestState, parameters: Parameters, chunks: bool) -> str:  # noqa: FBT001
+    """What else holds a request up; only what the numbers prove."""
+    batch = parameters.batch(chunks=chunks)
+    if not chunks and head.tokens > batch:
+        return f"its {head.tokens} tokens must be computed in one step, and a step takes {batch}"
+    if parameters.best_of > parameters.max_seqs:
+        return (
+            f"it is continued {parameters.best_of} times, and a step takes "
+            f"{parameters.max_seqs} sequences"
+        )
+    return "it is not scheduled"
 
 
 def _history(request: RequestState) -> str:

@@ -138,6 +138,51 @@ def test_healthy_runs_of_the_first_engine_raise_no_alarm(parameters: Parameters)
     assert len(result.finished) == 8
 
 
+def test_a_swapped_request_that_can_never_come_back_is_dropped_and_its_blocks_leak() -> None:
+    parameters = Parameters(gpu_blocks=50, cpu_blocks=400, block_size=1, best_of=2)
+
+    result = driven(OLD, parameters, uniform(1, 6, 46))
+
+    assert result.error is None
+    assert result.refused == ("0",)
+    assert result.finished == ()
+    (leak,) = [v for v in result.violations if v.kind is ViolationKind.LEAK]
+    assert leak.pool == "cpu"
+    assert "50 blocks of the cpu pool are still held" in leak.message
+    assert leak.chain is not None
+    told = [(e.kind, e.request) for e in leak.chain.events]
+    assert told == [(EventKind.ALLOCATE, "0"), (EventKind.SWAP, "0")]
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters", "why"),
+    [
+        (
+            "reference",
+            Parameters(max_batched_tokens=64),
+            "its 170 tokens must be computed in one step, and a step takes 64",
+        ),
+        (
+            CURRENT,
+            Parameters(max_batched_tokens=64, chunked_prefill=False),
+            "its 170 tokens must be computed in one step, and a step takes 64",
+        ),
+        (
+            OLD,
+            Parameters(best_of=3, max_seqs=2),
+            "it is continued 3 times, and a step takes 2 sequences",
+        ),
+    ],
+)
+def test_what_waits_for_something_else_than_blocks_is_told_apart(
+    version: str, parameters: Parameters, why: str
+) -> None:
+    result = driven(version, parameters, TEXTBOOK)
+
+    assert result.outcome is Outcome.STALLED
+    assert result.why.endswith(f"are free: enough, but {why}")
+
+
 def test_the_second_manager_with_a_cache_dies_of_its_own_assertion_in_a_small_pool() -> None:
     load = tuple(
         RequestSpec(id=str(n), arrival=n * 2, prompt_len=100 + n, max_tokens=70, prefix=48)

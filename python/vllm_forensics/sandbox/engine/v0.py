@@ -208,10 +208,20 @@ class V0Engine:
             if getattr(metadata, "do_sample", True):
                 tokens += self._sample(group)
         self.scheduler.free_finished_seq_groups()
-        finished = tuple(n for n, group in self._groups.items() if group.is_finished())
-        for name in finished:
+        ended = {n: group for n, group in self._groups.items() if group.is_finished()}
+        # A group that was swapped out and can never come back is given up without a word too.
+        given_up = tuple(
+            name
+            for name, group in ended.items()
+            if any(s.status == self._status.FINISHED_IGNORED for s in group.get_seqs())
+        )
+        for name in ended:
             del self._groups[name]
-        return Completed(finished=finished, refused=self._refused, tokens=tokens)
+        return Completed(
+            finished=tuple(name for name in ended if name not in given_up),
+            refused=self._refused + given_up,
+            tokens=tokens,
+        )
 
     def _sample(self, group: Any) -> int:
         """One token for each running sequence; after the prompt, for each continuation of it."""
