@@ -45,6 +45,8 @@ class ShadowWorker:
         """By block: the sequences that have it in their tables."""
         self._ended: dict[str, set[int]] = defaultdict(set)
         """By sequence: blocks of its table whose life ended after they came into it."""
+        self._joined: set[tuple[int, str]] = set()
+        """Blocks that came into a table in this step."""
         recorder.on_end_of_life.append(self._on_end_of_life)
 
     def execute(self, step: WorkerStep, report: Report) -> None:
@@ -53,6 +55,7 @@ class ShadowWorker:
             self._forget(sequence)
         self._move(step, report)
         # All tables first: what one sequence gives up in this step, another may write in it.
+        self._joined.clear()
         told = [(item, self._told(item, report)) for item in step.items]
         writers: dict[int, WorkItem] = {}
         for item, table in told:
@@ -95,7 +98,10 @@ class ShadowWorker:
 
     def _told(self, item: WorkItem, report: Report) -> _Table | None:
         """The table after what the item says; None if it names a block that is not there."""
+        before: set[int] = set()
         if item.replaces:
+            old = self._tables.get(item.sequence)
+            before = set() if old is None else set(old.blocks)
             self._forget(item.sequence)
         table = self._tables.get(item.sequence)
         if table is None:
@@ -112,6 +118,8 @@ class ShadowWorker:
             table.blocks.append(block)
             table.lives.append(self._generations.get(block, 0))
             self._users[block].add(item.sequence)
+            if block not in before:
+                self._joined.add((block, item.sequence))
         return table
 
     def _first_read(self, item: WorkItem) -> int:
@@ -193,11 +201,17 @@ class ShadowWorker:
             self._check_alone(item, block, report)
 
     def _check_alone(self, item: WorkItem, block: int, report: Report) -> None:
-        """A block may be written by one sequence only: others that hold it must not have it."""
+        """A block may be written by one sequence only: others that have it must not exist.
+
+        But those that found it in the cache in this very step may: in each layer a worker writes
+        before it reads.
+        """
         others = sorted(
             name
             for name in self._users[block]
-            if name != item.sequence and block not in self._ended.get(name, ())
+            if name != item.sequence
+            and block not in self._ended.get(name, ())
+            and (block, name) not in self._joined
         )
         if others:
             report(

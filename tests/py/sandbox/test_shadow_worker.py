@@ -127,6 +127,18 @@ def test_a_shared_block_may_be_read_by_two_and_written_by_none_of_them() -> None
     assert bench.found == [(ViolationKind.ALIASED_BLOCK, "b", 1)]
 
 
+def test_a_block_may_be_found_in_the_cache_in_the_step_in_which_it_is_computed() -> None:
+    bench = Bench()
+    bench.allocate(1, 2)
+    with bench.recorder.working_for("b"):
+        bench.recorder.joined(EventKind.TOUCH, "gpu", 1, 2)
+    bench.allocate(3, request="b")
+
+    bench.step(item("a", 0, 20, 1, 2, replaces=True), item("b", 16, 4, 1, 3, replaces=True))
+
+    assert bench.found == []
+
+
 def test_two_that_write_one_block_in_one_step_are_named() -> None:
     bench = Bench()
     bench.allocate(1)

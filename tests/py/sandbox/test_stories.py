@@ -246,6 +246,16 @@ def test_a_shared_prefix_is_found_in_the_cache_and_held_by_many() -> None:
     assert result.violations == ()
 
 
+@pytest.mark.parametrize("version", ["reference", CURRENT])
+def test_requests_that_come_together_may_share_what_one_of_them_computes(version: str) -> None:
+    load = tuple(RequestSpec(id=str(n), prompt_len=80, max_tokens=10, prefix=64) for n in range(6))
+
+    result = driven(version, Parameters(prefix_caching=True), load)
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.violations == ()
+
+
 def test_a_preemption_storm_is_counted_and_is_no_fault() -> None:
     result = driven(CURRENT, Parameters(gpu_blocks=30), uniform(20, 60, 100))
 
