@@ -73,8 +73,9 @@ class Layout:
         """Rows of r_offset, the symbol's index and the relocation's type."""
         size = self.relocation.size
         shift = 32 if self.word_size == 8 else 8
-        for where, info, *_ in self.relocation.iter_unpack(table[: len(table) // size * size]):
-            yield where, info >> shift, info & ((1 << shift) - 1)
+        mask = (1 << shift) - 1
+        for row in self.relocation.iter_unpack(table[: len(table) // size * size]):
+            yield row[0], row[1] >> shift, row[1] & mask
 
 
 _LAYOUTS: Final = {

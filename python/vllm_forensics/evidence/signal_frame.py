@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, Protocol
 
+from vllm_forensics.evidence import aarch64_signal_frame
 from vllm_forensics.evidence.instructions import decode
 from vllm_forensics.evidence.machines import MACHINES, Machine
 from vllm_forensics.evidence.modules import ModuleFile
@@ -101,7 +102,8 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
     is taken at the faulting instruction while the frame is no longer part of the stack. It is
     believed only if it restores exactly the thread's program counter and stack pointer.
     """
-    if memory.process.architecture is not Architecture.X86_64:
+    architecture = memory.process.architecture
+    if architecture not in {Architecture.X86_64, Architecture.AARCH64}:
         return ()
     mapping = memory.mapping_at(thread.sp)
     if isinstance(mapping, Gap):
@@ -111,6 +113,8 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
     stack = memory.read(low, high - low)
     if isinstance(stack, Gap):
         return ()
+    if architecture is Architecture.AARCH64:
+        return tuple(_aarch64_frames(memory, thread, stack.value, low))
     frames = []
     reader = _FrameReader(memory, thread)
     for restorer in _restorers(memory):
@@ -124,6 +128,28 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
                 frames.append(frame)
             at = stack.value.find(wanted, at + 8)
     return tuple(sorted(frames, key=lambda frame: frame.address))
+
+
+def _aarch64_frames(
+    memory: Memory, thread: Thread, stack: bytes, low: Address
+) -> Iterator[SignalFrame]:
+    """Those above the stack pointer that go back to code, the most recent first."""
+    for state in aarch64_signal_frame.frames_in(stack, low):
+        registers = state.registers
+        signal = state.fault or parse_siginfo(state.siginfo, MACHINES[Architecture.AARCH64])
+        mapping = memory.mapping_at(registers["pc"])
+        is_code = isinstance(mapping, Known) and mapping.value.executable
+        called_nothing = registers["pc"] == signal.address
+        if state.address >= thread.sp and (is_code or called_nothing):
+            yield SignalFrame(
+                address=state.address,
+                signal=signal if 0 < signal.number < 65 else Signal(number=0, code=0),
+                registers=registers,
+                pc=registers["pc"],
+                sp=registers["sp"],
+                trap_number=0,
+                error_code=0,
+            )
 
 
 class _FrameReader:

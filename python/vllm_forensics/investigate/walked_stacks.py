@@ -117,7 +117,7 @@ class WalkedStacks:
         threads = self._notes.threads[:_MAX_THREADS]
         walks = self._walk([self._start(thread) for thread in threads])
         walks = [
-            self._beyond_bad_calls(thread, walk)
+            self._beyond_bad_calls(thread, self._beyond_trampoline(thread, walk))
             for thread, walk in zip(threads, walks, strict=True)
         ]
         places = [(frame.pc, frame.is_call) for walk in walks for frame in walk.frames]
@@ -167,6 +167,29 @@ class WalkedStacks:
             end=module.end,
         )
         return True
+
+    def _beyond_trampoline(self, thread: Thread, walk: Walk) -> Walk:
+        """Go on at what a signal interrupted, where no table leads through the handler's return.
+
+        On x86-64 the C library's tables do; aarch64's kernel and qemu-user have none for theirs.
+        """
+        machine = MACHINES[self._notes.process.architecture]
+        if walk.end is not WalkEnd.NO_TABLE or machine.architecture.link_register is None:
+            return walk
+        frame = next(iter(self._notes.signal_frames(thread)), None)
+        last = walk.frames[-1]
+        module = self._notes.module_at(last.pc)
+        is_kernels = isinstance(module, Gap) or module.value.path == VDSO
+        if frame is None or not last.is_call or not is_kernels:
+            return walk
+        start = WalkStart(
+            pc=frame.pc,
+            registers=dwarf_registers(machine.architecture, frame.registers),
+            innermost=_CRASHING_FRAMES,
+        )
+        (rest,) = self._walk([start])
+        frames = [replace(found, level=last.level + 1 + found.level) for found in rest.frames]
+        return Walk(frames=(*walk.frames, *frames), depth=walk.depth + rest.depth, end=rest.end)
 
     def _beyond_bad_calls(self, thread: Thread, walk: Walk) -> Walk:
         """Go on behind a call to an address without code: the return address is still there."""

@@ -183,7 +183,7 @@ def test_a_stack_pointer_in_no_mapping_has_no_frames() -> None:
 
 def test_another_architecture_has_none_that_are_read() -> None:
     image = image_with((SP + 0x100, frame_bytes()))
-    process = replace(image.process, architecture=Architecture.AARCH64)
+    process = replace(image.process, architecture=Architecture.S390X)
 
     assert frames_of(replace(image, process=process)) == ()
 
