@@ -13,22 +13,23 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "died unexpectedly",
-            r"(?:Engine core proc|Worker proc|Engine process|Worker) (?P<name>[\w.-]+)"
-            r"(?: \(pid[ =](?P<pid>\d+)\))? died unexpectedly",
+            r"(?:Engine core proc|Worker proc|Engine process|Worker) (?P<name>[\w.-]{1,200})"
+            r"(?: \(pid[ =](?P<pid>\d{1,20})\))? died unexpectedly",
             "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             " died, exit code: ",
-            r"Worker (?P<name>\w+) pid (?P<pid>\d+) died, exit code: (?P<exit>-?\d+)",
+            r"Worker (?P<name>\w{1,60}) pid (?P<pid>\d{1,20}) died, exit code: "
+            r"(?P<exit>-?\d{1,20})",
             "Worker VllmWorkerProcess pid 4242 died, exit code: -11",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "ailed core proc(s)",
-            r"[Ff]ailed core proc\(s\): \{'(?P<name>[\w.-]+)': (?P<exit>-?\d+)",
+            r"[Ff]ailed core proc\(s\): \{'(?P<name>[\w.-]{1,200})': (?P<exit>-?\d{1,20})",
             "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
             "proc(s): {'EngineCore_DP0': -11}",
             of_another=True,
@@ -45,7 +46,7 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.HANG,
             "RPC call to ",
-            r"(?P<detail>RPC call to \w+ timed out)",
+            r"(?P<detail>RPC call to \w{1,60} timed out)",
             "TimeoutError: RPC call to execute_model timed out.",
         ),
         Phrase(
@@ -64,7 +65,7 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.HANG,
             "No available shared memory broadcast block found",
-            r"(?P<detail>No available shared memory broadcast block found in \d+ ?s\w*)",
+            r"(?P<detail>No available shared memory broadcast block found in \d{1,20} ?s\w*)",
             "No available shared memory broadcast block found in 60 second.",
         ),
         Phrase(
@@ -76,14 +77,14 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.HANG,
             "Watchdog timeout",
-            r"(?P<detail>Watchdog timeout \(self\.watchdog_timeout=\d+)",
+            r"(?P<detail>Watchdog timeout \(self\.watchdog_timeout=\d{1,20})",
             "Watchdog timeout (self.watchdog_timeout=300)",
         ),
         Phrase(
             ClueKind.CHILD,
             "hild process unexpectedly failed with",
-            r"[Cc]hild process unexpectedly failed with exitcode=(?P<exit>-?\d+)(?:\. "
-            r"pid=(?P<pid>\d+))?",
+            r"[Cc]hild process unexpectedly failed with exitcode=(?P<exit>-?\d{1,20})(?:\. "
+            r"pid=(?P<pid>\d{1,20}))?",
             "A child process unexpectedly failed with exitcode=139. pid=4242",
             of_another=True,
         ),
@@ -94,6 +95,7 @@ VLLM: Final = Family(
                 "AsyncEngineDeadError",
                 "MQEngineDeadError",
                 "Engine loop is not running",
+                "Engine loop has died",
                 "Engine core initialization failed",
                 "Engine process failed to start",
                 "Parent process exited, terminating worker",
@@ -117,7 +119,7 @@ GPU: Final = Family(
         Phrase(
             ClueKind.HANG,
             "aught collective operation timeout",
-            r"(?:\[[^\]]{0,60}?(?P<name>Rank \d+)\] )?"
+            r"(?:\[[^\]]{0,60}?(?P<name>Rank \d{1,20})\] )?"
             r"(?P<detail>Watchdog caught collective operation timeout.{0,160})",
             "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, "
             "OpType=ALLREDUCE, NumelIn=4096, Timeout(ms)=600000) ran for 600010 milliseconds "
@@ -153,19 +155,20 @@ GPU: Final = Family(
         Phrase(
             ClueKind.GPU,
             "CUDA failure ",
-            r"(?P<detail>Cuda failure (?:\d+ )?'[^']{1,100}')",
+            r"(?P<detail>Cuda failure (?:\d{1,20} )?'[^']{1,100}')",
             "NCCL WARN Cuda failure 'an illegal memory access was encountered' CUDA failure x",
         ),
         Phrase(
             ClueKind.GPU,
             "Cuda failure ",
-            r"(?P<detail>Cuda failure (?:\d+ )?'[^']{1,100}')",
+            r"(?P<detail>Cuda failure (?:\d{1,20} )?'[^']{1,100}')",
             "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
         ),
         Phrase(
             ClueKind.GPU,
             "], thread: [",
-            r"(?P<detail>\S{1,200}:\d+: .{0,200}block: \[[\d,]+\], thread: \[[\d,]+\],? "
+            r"(?P<detail>\S{1,200}:\d{1,20}: .{0,900}?block: \[[\d,]{1,200}\], thread:"
+            r" \[[\d,]{1,200}\],? "
             r"Assertion .{1,200})",
             "/src/kernel.cu:12: void f(int): block: [0,0,0], thread: [1,0,0] Assertion `i < n' "
             "failed.",
@@ -199,13 +202,13 @@ GPU: Final = Family(
         Phrase(
             ClueKind.GPU,
             "CUBLAS_STATUS_",
-            r"(?P<detail>(?:CUDA error: )?CUBLAS_STATUS_(?!SUCCESS)\w+.{0,80})",
+            r"(?P<detail>(?:CUDA error: )?CUBLAS_STATUS_(?!SUCCESS)\w{1,60}.{0,80})",
             "RuntimeError: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
         ),
         Phrase(
             ClueKind.GPU,
             "NVRM: Xid ",
-            r"(?P<detail>NVRM: Xid \(.{1,30}\): \d+, (?:pid='?(?P<pid>\d+)'?)?.{0,120})",
+            r"(?P<detail>NVRM: Xid \(.{1,30}\): \d{1,20}, (?:pid='?(?P<pid>\d{1,20})'?)?.{0,120})",
             "NVRM: Xid (PCI:0000:41:00): 31, pid=4242, name=python, Ch 00000008, MMU Fault",
         ),
     ),

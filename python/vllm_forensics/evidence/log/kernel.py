@@ -19,8 +19,10 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             ": segfault at ",
-            r"(?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\]: (?P<detail>segfault at [0-9a-f]+ ip \S+ sp"
-            r" \S+ error [0-9a-f]+)(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",
+            r"(?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>segfault at"
+            r" [0-9a-f]{1,200} ip \S{1,200} sp"
+            r" \S{1,200} error [0-9a-f]{1,200})(?: in "
+            r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
             "python[4242]: segfault at 48 ip 00007f1be0001234 sp 00007ffd3c0 error 4 in "
             "libexample.so[7f1be0000000+21000] likely on CPU 3 (core 3, socket 0)",
             signal="SIGSEGV",
@@ -28,8 +30,10 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " general protection",
-            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\] (?P<detail>general protection(?: "
-            r"fault)? ip:\S+ sp:\S+ error:\S+)(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",
+            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>general protection"
+            r"(?: "
+            r"fault)? ip:\S{1,200} sp:\S{1,200} error:\S{1,200})(?: in "
+            r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
             "traps: python[4242] general protection fault ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
             signal="SIGSEGV",
@@ -37,9 +41,10 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "] trap ",
-            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d+)\] (?P<detail>trap (?P<signal>invalid "
-            r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S+ sp:\S+ error:\S+)"
-            r"(?: in (?P<module>[^\[]+)\[(?P<offset>[0-9a-f]+))?",
+            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
+            r"(?P<signal>invalid "
+            r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S{1,200} sp:\S{1,200} error:\S{1,200})"
+            r"(?: in (?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
             "traps: python[4242] trap invalid opcode ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
             signal="SIGILL",
@@ -48,7 +53,7 @@ KERNEL: Final = Family(
             ClueKind.MEMORY,
             "illed process ",
             r"(?P<detail>(?:Out of memory|Memory cgroup out of memory|oom_reaper|"
-            r"Memory cgroup stats)?:? ?[Kk]illed process (?P<pid>\d+),? ?(?:UID \d+,? ?)?"
+            r"Memory cgroup stats)?:? ?[Kk]illed process (?P<pid>\d{1,20}),? ?(?:UID \d{1,20},? ?)?"
             r"\((?P<name>[^)]*)\).*)",
             "Memory cgroup out of memory: Killed process 4242 (python) total-vm:9000000kB, "
             "anon-rss:8000000kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:17000kB "
@@ -58,14 +63,33 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "ill process ",
-            r"(?P<detail>Out of memory: Kill process (?P<pid>\d+) \((?P<name>[^)]*)\).*)",
+            r"(?P<detail>Out of memory: Kill process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\).*)",
             "Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
             signal="SIGKILL",
         ),
         Phrase(
+            ClueKind.SIGNAL,
+            "]: unhandled ",
+            r"(?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>unhandled .{1,60}? "
+            r"\((?P<signal>\d{1,20})\) at 0x[0-9a-f]{1,200})(?:, esr \S{1,200})?(?:,? in "
+            r"(?P<module>[^\[]{1,200})"
+            r"\[(?P<offset>[0-9a-f]{1,200}))?",
+            "python[4242]: unhandled level 1 translation fault (11) at 0x00000048, esr 0x92000005, "
+            "in libexample.so[7f1be0000000+21000]",
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            " invoked oom-killer: ",
+            r"(?P<detail>\S{1,40} invoked oom-killer: .{1,120})",
+            "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.MEMORY,
             "oom-kill:",
-            r"(?P<detail>oom-kill:constraint=\S*?,.*?task=(?P<name>[^,]+),pid=(?P<pid>\d+).*)",
+            r"(?P<detail>oom-kill:constraint=\S{0,200}?,.{0,600}?task=(?P<name>[^,]{1,200}),pid="
+            r"(?P<pid>\d{1,20}).*)",
             "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,mems_allowed=0,"
             "oom_memcg=/a,task_memcg=/a,task=python,pid=4242,uid=0",
             signal="SIGKILL",
@@ -73,10 +97,13 @@ KERNEL: Final = Family(
     ),
 )
 _FAULT: Final = re.compile(
-    r"segfault at (?P<at>[0-9a-f]+) ip (?P<ip>[0-9a-f]+) sp \S+ error (?P<bits>[0-9a-f]+)"
+    r"segfault at (?P<at>[0-9a-f]{1,200}) ip (?P<ip>[0-9a-f]{1,200}) sp \S{1,200} error "
+    r"(?P<bits>[0-9a-f]{1,200})"
 )
-_TRAP: Final = re.compile(r" ip:(?P<ip>[0-9a-f]+) ")
-_WITHIN: Final = re.compile(r"\[(?:(?P<rel>[0-9a-f]+),)?(?P<base>[0-9a-f]+)\+(?P<size>[0-9a-f]+)\]")
+_TRAP: Final = re.compile(r" ip:(?P<ip>[0-9a-f]{1,200}) ")
+_WITHIN: Final = re.compile(
+    r"\[(?:(?P<rel>[0-9a-f]{1,200}),)?(?P<base>[0-9a-f]{1,200})\+(?P<size>[0-9a-f]{1,200})\]"
+)
 _NULL_PAGE: Final = 0x10000
 _TRAPS: Final = (
     ("trap invalid opcode", "SIGILL"),

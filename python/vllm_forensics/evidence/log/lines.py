@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.sanitizer.lines import logical_lines, strip_prefixes
 
@@ -94,23 +95,41 @@ def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
         who = match["who"] or who or _WRITERS.get(match["module"] or "")
         more, text = strip_prefixes(text[match.end() :])
         tags = f"{tags} {more}" if more else tags
+    writer = _writer(tags)
+    if writer.stream is not None:
+        return LogLine(
+            number, writer.stream, text, writer.pid, writer.name, time, tagged=writer.tagged
+        )
+    if pid is not None:
+        return LogLine(number, str(pid), text, pid, None, time)
+    return LogLine(number, writer.rest, text, None, writer.name or who, time)
+
+
+class _Writer(NamedTuple):
+    """Who wrote a line, by its prefixes."""
+
+    pid: int | None
+    name: str | None
+    stream: str | None
+    """None where no process is named."""
+    rest: str
+    """What names the stream where no process does."""
+    tagged: bool
+
+
+@lru_cache(maxsize=4096)
+def _writer(tags: str) -> _Writer:
     # The innermost prefix is the writer's own.
     process = next(reversed(list(PROCESS.finditer(tags))), None)
-    name: str | None = None
-    stream = ""
     if process is not None:
-        pid = int(process["pid"])
         rank = _PAIR.search(process["rest"])
         name = process["name"].strip(" ,") or (rank[0] if rank else None)
-        stream = str(pid)
-    elif pid is not None:
-        stream = str(pid)
-    elif (unit := _UNIT.search(tags)) is not None:
+        return _Writer(int(process["pid"]), name, process["pid"], "", tagged=True)
+    unit = _UNIT.search(tags)
+    if unit is not None:
         stream = unit["pid"] or unit["mpi"]
-        pid, name = int(stream), unit["name"]
-    else:
-        kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
-        stream = " ".join(kept)
-        rank_match = _RANK.search(stream)
-        name = rank_match["rank"] if rank_match else who
-    return LogLine(number, stream, text, pid, name, time, process is not None)
+        return _Writer(int(stream), unit["name"], stream, "", tagged=False)
+    kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
+    rest = " ".join(kept)
+    rank_match = _RANK.search(rest)
+    return _Writer(None, rank_match["rank"] if rank_match else None, None, rest, tagged=False)

@@ -13,7 +13,7 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "died with <Signals.",
-            r"died with <Signals\.(?P<signal>SIG\w+): \d+>",
+            r"died with <Signals\.(?P<signal>SIG\w{1,60}): \d{1,20}>",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
             "<Signals.SIGSEGV: 11>.",
             of_another=True,
@@ -21,14 +21,14 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "returned non-zero exit status ",
-            r"returned non-zero exit status (?P<exit>-\d+|1[23]\d)\b",
+            r"returned non-zero exit status (?P<exit>-\d{1,20}|1[23]\d)\b",
             "subprocess.CalledProcessError: Command 'a.sh' returned non-zero exit status 139.",
             of_another=True,
         ),
         Phrase(
             ClueKind.ENVIRONMENT,
             "is killed by signal: Bus error",
-            r"DataLoader worker \(pid (?P<pid>\d+)\) (?P<detail>is killed by signal: Bus error"
+            r"DataLoader worker \(pid (?P<pid>\d{1,20})\) (?P<detail>is killed by signal: Bus error"
             r".{0,120})",
             "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Bus error. It is "
             "possible that dataloader's workers are out of shared memory. Please try to raise "
@@ -39,22 +39,23 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "is killed by signal: ",
-            r"(?P<name>DataLoader worker) \(pid (?P<pid>\d+)\) is killed by signal: "
-            r"(?P<signal>[A-Z][\w ]+)",
+            r"(?P<name>DataLoader worker) \(pid (?P<pid>\d{1,20})\) is killed by signal: "
+            r"(?P<signal>[A-Z][\w ]{1,200})",
             "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Segmentation fault.",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "exited unexpectedly",
-            r"(?P<name>DataLoader worker) \(pid\(s\) (?P<pid>\d+)[\d, ]*\) exited unexpectedly",
+            r"(?P<name>DataLoader worker) \(pid\(s\) (?P<pid>\d{1,20})[\d, ]*\) exited"
+            r" unexpectedly",
             "RuntimeError: DataLoader worker (pid(s) 4242) exited unexpectedly",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "terminated with signal SIG",
-            r"process (?P<name>\d+) terminated with signal (?P<signal>SIG\w+)",
+            r"process (?P<name>\d{1,20}) terminated with signal (?P<signal>SIG\w{1,60})",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "
             "SIGSEGV",
             of_another=True,
@@ -70,14 +71,15 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "xitcode",
-            r"exitcode  : (?P<exit>-?\d+) \(pid: (?P<pid>\d+)\)",
+            r"exitcode  : (?P<exit>-?\d{1,20}) \(pid: (?P<pid>\d{1,20})\)",
             "  exitcode  : -11 (pid: 4242)",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "xitcode",
-            r"failed \(exitcode: (?P<exit>-?\d+)\) local_rank: \d+ \(pid: (?P<pid>\d+)\)",
+            r"failed \(exitcode: (?P<exit>-?\d{1,20})\) local_rank: \d{1,20} \(pid: "
+            r"(?P<pid>\d{1,20})\)",
             "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) "
             "local_rank: 0 (pid: 4242) of binary: /usr/bin/python3",
             of_another=True,
@@ -85,7 +87,7 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             ") received by PID ",
-            r"Signal (?P<signal>\d+) \(SIG\w+\) received by PID (?P<pid>\d+)",
+            r"Signal (?P<signal>\d{1,20}) \(SIG\w{1,60}\) received by PID (?P<pid>\d{1,20})",
             "  traceback : Signal 11 (SIGSEGV) received by PID 4242",
             of_another=True,
         ),
@@ -93,8 +95,9 @@ PYTHON: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\b(?P<name>[A-Z]\w{2,40}(?:-\d+)?)\W{1,4})?(?:pid[ =:]{1,2}(?P<pid>\d+)\W+)?"
-                r"(?:\w+,? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
+                r"(?:\b(?P<name>[A-Z]\w{2,40}(?:-\d{1,20})?)\W{1,4})?(?:pid[ =:]{1,2}"
+                r"(?P<pid>\d{1,20})\W+)?"
+                r"(?:\w{1,60},? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,
             )
@@ -110,8 +113,9 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "stopped exitcode=-",
-            r"<(?P<name>\w+Process)(?:\([^)]*\)| name='[^']*' pid=(?P<pid>\d+)).{0,60}stopped "
-            r"exitcode=(?P<signal>-\w+)",
+            r"<(?P<name>\w{1,60}Process)(?:\([^)]*\)| name='[^']*' pid="
+            r"(?P<pid>\d{1,20})).{0,60}stopped "
+            r"exitcode=(?P<signal>-\w{1,60})",
             "<SpawnProcess name='SpawnProcess-1' pid=4242 parent=41 stopped exitcode=-SIGSEGV>",
             of_another=True,
         ),
@@ -131,7 +135,8 @@ RAY: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "Worker exit type: ",
-            r"(?:Worker PID: (?P<pid>\d+) )?Worker exit type: (?P<detail>SYSTEM_ERROR Worker exit "
+            r"(?:Worker PID: (?P<pid>\d{1,20}) )?Worker exit type: (?P<detail>SYSTEM_ERROR Worker"
+            r" exit "
             r"detail: [^.]{1,120})",
             "A worker died or was killed while executing a task by an unexpected system error. "
             "Worker PID: 4242 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "

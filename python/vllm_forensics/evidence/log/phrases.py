@@ -16,6 +16,9 @@ from vllm_forensics.model.signals import signal_name, signal_number
 
 _MAX_TEXT: Final = 400
 _MAX_DETAIL: Final = 300
+_BEFORE: Final = 1_000
+_BEHIND: Final = 600
+"""So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("access violation", "SIGSEGV"),
@@ -78,8 +81,9 @@ class PhraseBook:
         """What the line says, where it is one of the phrases."""
         text = line.text
         for needle, pattern, phrase, source in self._entries:
-            if needle in text:
-                match = pattern.search(text)
+            at = text.find(needle)
+            if at >= 0:
+                match = pattern.search(text, max(0, at - _BEFORE), at + _BEHIND)
                 if match is not None:
                     return _clue(line, phrase, source, match.groupdict())
         return None

@@ -21,14 +21,15 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.HEAP,
             "double free or corruption",
-            r"(?P<detail>double free or corruption(?: \([\w!]+\))?)",
+            r"(?P<detail>double free or corruption(?: \([\w!]{1,200}\))?)",
             "double free or corruption (!prev)",
             signal="SIGABRT",
         ),
         Phrase(
             ClueKind.HEAP,
             "alloc(): ",
-            r"(?:^|\W)(?P<detail>(?:malloc|realloc|calloc|memalign|_int_malloc|tcache_\w+)\(\): "
+            r"(?:^|\W)(?P<detail>(?:malloc|realloc|calloc|memalign|_int_malloc|tcache_\w{1,60})\("
+            r"\): "
             r"[\w ():>-]{5,80})",
             "malloc(): unsorted double linked list corrupted",
             signal="SIGABRT",
@@ -80,7 +81,8 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             ": Assertion ",
-            r"(?P<detail>[^\s:]{1,200}:\d+: (?!.*\], thread: \[).{1,200}?: Assertion [`'].{1,200}' "
+            r"(?P<detail>[^\s:]{1,200}:\d{1,20}: (?!.*\], thread: \[).{1,200}?: Assertion"
+            r" [`'].{1,200}' "
             r"failed)",
             "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
             signal="SIGABRT",
@@ -88,7 +90,8 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "Assertion `",
-            r"(?P<detail>\S{1,200}:\d+: (?!.*\], thread: \[).{0,200}Assertion `.{1,200}' failed)",
+            r"(?P<detail>\S{1,200}:\d{1,20}: (?!.*\], thread: \[).{0,200}Assertion `.{1,200}'"
+            r" failed)",
             "cache.cpp:88: Assertion `id < size' failed.",
             signal="SIGABRT",
         ),
@@ -108,8 +111,8 @@ CXX: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
-            "libc++abi: ",
-            r"libc\+\+abi: terminating (?P<detail>.{1,200})",
+            "libc++abi",
+            r"libc\+\+abi(?:\.dylib)?: terminating (?P<detail>.{1,200})",
             "libc++abi: terminating due to uncaught exception of type std::runtime_error: boom",
             signal="SIGABRT",
         ),
@@ -143,28 +146,30 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " received at time=",
-            r"\*\*\* (?P<signal>SIG\w+) received at time=\d+(?: on cpu \d+)? \*\*\*",
+            r"\*\*\* (?P<signal>SIG\w{1,60}) received at time=\d{1,20}(?: on cpu \d{1,20})? \*\*\*",
             "*** SIGSEGV received at time=1768464765 on cpu 12 ***",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "received by PID ",
-            r"\*\*\* (?P<signal>SIG\w+) \(.{0,60}\) received by PID (?P<pid>\d+) ",
+            r"\*\*\* (?P<signal>SIG\w{1,60}) \(.{0,60}\) received by PID (?P<pid>\d{1,20}) ",
             "*** SIGSEGV (@0x48) received by PID 4242 (TID 0x7f1be0000700) from PID 72; "
             "stack trace: ***",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "failure_signal_handler",
-            r"failure_signal_handler\.cc ?: ?\d+\] RAW: (?P<detail>Signal (?P<signal>\d+) raised "
-            r"at PC=\S+)",
+            r"failure_signal_handler\.cc ?: ?\d{1,20}\] RAW: (?P<detail>Signal "
+            r"(?P<signal>\d{1,20}) raised "
+            r"at PC=\S{1,200})",
             "[failure_signal_handler.cc : 332] RAW: Signal 11 raised at PC=0x7f1be0001234 while "
             "already in AbslFailureSignalHandler()",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "Caught signal ",
-            r"(?:\[[\w.-]+:(?P<pid>\d+):\d+:\d+\] )?Caught signal (?P<signal>\d+)"
+            r"(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20}):\d{1,20}:\d{1,20}\] )?Caught signal "
+            r"(?P<signal>\d{1,20})"
             r"(?: \((?P<detail>[^()]{1,160})\))?",
             "[node1:4242:0:4300] Caught signal 11 (Segmentation fault: address not mapped to "
             "object at address 0x48)",
@@ -172,7 +177,8 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Signal: ",
-            r"^(?:\[[\w.-]+:(?P<pid>\d+)\] )?Signal: (?:[A-Z][\w -]{3,40} )\((?P<signal>\d+)\)",
+            r"^(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20})\] )?Signal: (?:[A-Z][\w -]{3,40} )\("
+            r"(?P<signal>\d{1,20})\)",
             "[node1:04242] Signal: Segmentation fault (11)",
         ),
         Phrase(
@@ -185,27 +191,29 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received signal SIG",
-            r"(?:Program|Thread \S+(?: \"(?P<name>[^\"]*)\")?(?: \(LWP \d+\))?) received signal "
+            r"(?:Program|Thread \S{1,200}(?: \"(?P<name>[^\"]*)\")?(?: \(LWP \d{1,20}\))?)"
+            r" received signal "
             r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|KILL|SYS))",
             'Thread 7 "worker" received signal SIGSEGV, Segmentation fault.',
         ),
         Phrase(
             ClueKind.SIGNAL,
             "terminated with signal SIG",
-            r"[Pp]rogram terminated with signal (?P<signal>SIG\w+)",
+            r"[Pp]rogram terminated with signal (?P<signal>SIG\w{1,60})",
             "Program terminated with signal SIGSEGV, Segmentation fault.",
         ),
         Phrase(
             ClueKind.SIGNAL,
             ") at pc=0x",
-            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)) \(0x[0-9a-f]+\) at pc=0x[0-9a-f]+, "
-            r"pid=(?P<pid>\d+)",
+            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)) \(0x[0-9a-f]{1,200}\) at"
+            r" pc=0x[0-9a-f]{1,200}, "
+            r"pid=(?P<pid>\d{1,20})",
             "#  SIGSEGV (0xb) at pc=0x00007f1be0001234, pid=4242, tid=4300",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "Process received signal",
-            r"^(?:\[[\w.-]+:(?P<pid>\d+)\] )?\*\*\* Process received signal \*\*\*",
+            r"^(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20})\] )?\*\*\* Process received signal \*\*\*",
             "[node1:04242] *** Process received signal ***",
         ),
     ),
@@ -216,7 +224,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             " panicked at ",
-            r"(?P<detail>thread '[^']{0,100}' (?:\(\d+\) )?panicked at .{1,240})",
+            r"(?P<detail>thread '[^']{0,100}' (?:\(\d{1,20}\) )?panicked at .{1,240})",
             "thread 'tokio-runtime-worker' panicked at src/router.rs:42:9:",
         ),
         Phrase(
@@ -228,7 +236,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "[signal SIG",
-            r"\[signal (?P<signal>SIG\w+): (?P<detail>[^\]]{1,160})\]",
+            r"\[signal (?P<signal>SIG\w{1,60}): (?P<detail>[^\]]{1,160})\]",
             "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x48f1c2]",
         ),
         Phrase(
@@ -241,7 +249,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "memory allocation of ",
-            r"(?P<detail>memory allocation of \d+ bytes failed)",
+            r"(?P<detail>memory allocation of \d{1,20} bytes failed)",
             "memory allocation of 4096 bytes failed",
             signal="SIGABRT",
         ),

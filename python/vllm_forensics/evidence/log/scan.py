@@ -16,6 +16,7 @@ from vllm_forensics.evidence.log import faulthandler, python_traceback
 from vllm_forensics.evidence.log.engine import GPU, VLLM
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.kernel import KERNEL, decoded
+from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import NativeBlock
 from vllm_forensics.evidence.log.needles import Search, Words
@@ -36,7 +37,7 @@ from vllm_forensics.model.incident import (
 
 FAMILIES: Final = (
     KERNEL, GLIBC, HANDLERS, GPU, PANICS, CXX, LOADER, SHARED_MEMORY, RAY, VLLM, PYTHON, SYSTEMD,
-    CONTAINERS, SHELL,
+    BATCH, MASTERS, CONTAINERS, SHELL, MACHINE,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)
 _NEEDLES: Final = tuple(

@@ -30,9 +30,9 @@ LOADER: Final = Family(
         ),
         Phrase(
             ClueKind.ENVIRONMENT,
-            "' not found (required by",
-            r"(?P<detail>version [`'](?:GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]+' not found \(required by "
-            r"(?P<module>[^)]{1,200})\))",
+            "' not found",
+            r"(?P<detail>version [`'](?:GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]{1,200}' not found"
+            r"(?: \(required by (?P<module>[^)]{1,200})\))?)",
             "/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /opt/app/_C.so)",
         ),
         Phrase(
@@ -96,8 +96,9 @@ SHELL: Final = Family(
             Phrase(
                 ClueKind.SIGNAL,
                 word,
-                r"^(?:\S{1,200}: line \d+: +|\S{1,120}: |\[\d+\][+-]? +)?(?:(?P<pid>\d+) )?"
-                rf"(?P<signal>{word}) *(?:\(core dumped\).*|$|  +\S.*|(?=[./]))",
+                r"^(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?(?:"
+                r"(?P<pid>\d{1,20}) )?"
+                rf"(?P<signal>{word})(?:: \d+)? *(?:\(core dumped\).*|$|  +\S.*|(?=[./]))",
                 example,
             )
             for word, example in (
@@ -108,6 +109,7 @@ SHELL: Final = Family(
                 ("Bus error", "Bus error (core dumped)"),
                 ("Illegal instruction", "Illegal instruction (core dumped)"),
                 ("Floating point exception", "Floating point exception (core dumped)"),
+                ("Abort trap", "Abort trap: 6"),
                 ("Aborted", "run.sh: line 4: 4242 Aborted                 (core dumped) ./serve"),
                 ("Trace/breakpoint trap", "Trace/breakpoint trap (core dumped)"),
             )
@@ -128,28 +130,22 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "egmentation fault",
-            r"^\[\d+\] +(?P<pid>\d+) (?P<signal>segmentation fault)",
+            r"^\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
             "[1]    4242 segmentation fault (core dumped)  python serve.py",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "Killed",
-            r"^(?:\S{1,200}: line \d+: +|\[\d+\][+-]? +)?(?:(?P<pid>\d+) )?(?P<signal>Killed)"
+            r"^(?:\S{1,200}: line \d{1,20}: +|\[\d{1,20}\][+-]? +)?(?:(?P<pid>\d{1,20}) )?"
+            r"(?P<signal>Killed)"
             r"(?: *$|   +\S.*)",
             "run.sh: line 4: 4242 Killed                  python serve.py",
         ),
         Phrase(
             ClueKind.SIGNAL,
             " killed   ",
-            r"^\[\d+\] +(?P<pid>\d+) (?P<signal>killed) ",
+            r"^\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>killed) ",
             "[1]    4242 killed     python serve.py",
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            "Command terminated by signal",
-            r"Command terminated by signal (?P<signal>\d+)",
-            "Command terminated by signal 11",
-            of_another=True,
         ),
     ),
 )
@@ -159,23 +155,24 @@ SYSTEMD: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "ain process exited, code=",
-            r"(?P<name>[\w@.\\-]+)\.service: Main process exited, code=(?:dumped|killed), "
-            r"status=(?P<signal>\d+)/\w+",
+            r"(?P<name>[\w@.\\-]{1,200})\.service: Main process exited, code=(?:dumped|killed), "
+            r"status=(?P<signal>\d{1,20})/\w{1,60}",
             "serve.service: Main process exited, code=dumped, status=11/SEGV",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "ain process exited, code=exited",
-            r"(?P<name>[\w@.\\-]+)\.service: Main process exited, code=exited, "
-            r"status=(?P<exit>\d+)",
+            r"(?P<name>[\w@.\\-]{1,200})\.service: Main process exited, code=exited, "
+            r"status=(?P<exit>\d{1,20})",
             "serve.service: Main process exited, code=exited, status=139/n/a",
             of_another=True,
         ),
         Phrase(
             ClueKind.MEMORY,
             "A process of this unit has been killed by the OOM killer",
-            r"(?P<name>[\w@.\\-]+)\.service: (?P<detail>A process of this unit has been killed by "
+            r"(?P<name>[\w@.\\-]{1,200})\.service: (?P<detail>A process of this unit has been"
+            r" killed by "
             r"the OOM killer)",
             "serve.service: A process of this unit has been killed by the OOM killer.",
             signal="SIGKILL",
@@ -184,7 +181,7 @@ SYSTEMD: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "with result 'oom-kill'",
-            r"(?P<name>[\w@.\\-]+)\.service: Failed with (?P<detail>result 'oom-kill')",
+            r"(?P<name>[\w@.\\-]{1,200})\.service: Failed with (?P<detail>result 'oom-kill')",
             "serve.service: Failed with result 'oom-kill'.",
             signal="SIGKILL",
             of_another=True,
@@ -192,15 +189,16 @@ SYSTEMD: Final = Family(
         Phrase(
             ClueKind.CHILD,
             " dumped core.",
-            r"Process (?P<pid>\d+) \((?P<name>[^)]*)\) of user \d+ dumped core",
+            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} dumped core",
             "Process 4242 (python3) of user 1000 dumped core.",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             " terminated abnormally with signal ",
-            r"Process (?P<pid>\d+) \((?P<name>[^)]*)\) of user \d+ terminated abnormally with "
-            r"signal (?P<signal>\d+)",
+            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} terminated abnormally"
+            r" with "
+            r"signal (?P<signal>\d{1,20})",
             "Process 4242 (python3) of user 1000 terminated abnormally with signal 11/SEGV, "
             "processing...",
             of_another=True,
@@ -208,7 +206,7 @@ SYSTEMD: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "Signal: ",
-            r"^\s*Signal: (?P<signal>\d+) \(\w+\)",
+            r"^\s*Signal: (?P<signal>\d{1,20}) \(\w{1,60}\)",
             "        Signal: 11 (SEGV)",
             of_another=True,
         ),
@@ -221,7 +219,7 @@ CONTAINERS: Final = Family(
             ClueKind.MEMORY,
             "OOMKilled",
             r"(?P<detail>(?:Reason: {1,20}|reason: ?\"?|\"Reason\": ?\"|\"reason\": ?\"|"
-            r"0/\d+ +|\(|^|: )OOMKilled\b(?!\"? ?[:=] ?false))",
+            r"0/\d{1,20} +|\(|^|: )OOMKilled\b(?!\"? ?[:=] ?false))",
             "      Reason:       OOMKilled",
             signal="SIGKILL",
             of_another=True,
@@ -280,7 +278,8 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "terminated by SIG",
-            r"exited: (?P<name>\S+) \(terminated by (?P<signal>SIG\w+)(?: \(core dumped\))?; not "
+            r"exited: (?P<name>\S{1,200}) \(terminated by (?P<signal>SIG\w{1,60})(?: \(core"
+            r" dumped\))?; not "
             r"expected\)",
             "2026-01-15 08:12:45,123 WARN exited: serve (terminated by SIGSEGV (core dumped); not "
             "expected)",
@@ -289,7 +288,7 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "exited: ",
-            r"exited: (?P<name>\S+) \(exit status (?P<exit>\d{1,3}); not expected\)",
+            r"exited: (?P<name>\S{1,200}) \(exit status (?P<exit>\d{1,3}); not expected\)",
             "2026-01-15 08:12:45,123 INFO exited: serve (exit status 139; not expected)",
             of_another=True,
         ),

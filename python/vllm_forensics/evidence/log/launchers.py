@@ -1,0 +1,328 @@
+"""What launchers, batch systems, servers' masters and debuggers say about a program's end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_ENDED: Final = r"(?:killed|terminated|died|exited|crashed|ended|stopped|shut ?down)"
+_EXAMPLE_VERBS: Final = (
+    ("by signal ", "Worker process 4242 was killed by signal 9"),
+    ("with signal ", "Shard process was signaled to shutdown with signal 4 rank=0"),
+    (
+        "on signal ",
+        "mpirun noticed that process rank 2 with PID 4242 on node n1 exited on signal 11",
+    ),
+    ("from signal ", "child 4242 died from signal 11"),
+    ("to signal ", "Worker with pid 4242 was terminated due to signal 9"),
+)
+BATCH: Final = Family(
+    source="the batch system",
+    phrases=(
+        Phrase(
+            ClueKind.MEMORY,
+            "oom_kill event",
+            r"(?P<detail>[Dd]etected \d{1,20} oom[_-]kill event.{0,160})",
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=42.batch. Some of the step "
+            "tasks have been OOM Killed.",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "srun: error: ",
+            r"task [\d,-]{1,200}: (?P<signal>Segmentation fault|Bus error|Illegal instruction|"
+            r"Floating point exception|Aborted|Killed)",
+            "srun: error: node1: task 3: Segmentation fault (core dumped)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "srun: error: ",
+            r"task [\d,-]{1,200}: (?P<detail>Out Of Memory)",
+            "srun: error: node1: task 3: Out Of Memory",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "KILLED BY SIGNAL: ",
+            r"KILLED BY SIGNAL: (?P<signal>\d{1,20})",
+            "=   KILLED BY SIGNAL: 11 (Segmentation fault)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "EXIT STRING: ",
+            r"EXIT STRING: (?P<signal>Segmentation fault|Aborted|Killed|Bus error)",
+            "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "session crashed after using all available RAM",
+            r"(?P<detail>session crashed after using all available RAM)",
+            "Your session crashed after using all available RAM.",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            "exceeded 95% memory budget",
+            r"(?P<detail>Worker .{0,60}exceeded 95% memory budget)",
+            "Worker tcp://127.0.0.1:4242 (pid=4242) exceeded 95% memory budget. Restarting...",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+    ),
+)
+MASTERS: Final = Family(
+    source="a parent",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            ") was sent SIG",
+            r"(?P<name>Worker) \(pid:(?P<pid>\d{1,20})\) was sent (?P<signal>SIG\w{1,60})!",
+            "[ERROR] Worker (pid:4242) was sent SIGKILL! Perhaps out of memory?",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exited with 'signal ",
+            r"Process '(?P<name>[^']{1,80})' pid:(?P<pid>\d{1,20}) exited with 'signal "
+            r"(?P<signal>\d{1,20})",
+            "Process 'ForkPoolWorker-2' pid:4242 exited with 'signal 11 (SIGSEGV)'",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exited prematurely: signal ",
+            r"(?P<name>Worker) exited prematurely: signal (?P<signal>\d{1,20})",
+            "billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 11 (SIGSEGV)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exit codes of the workers are ",
+            r"exit codes of the (?P<name>worker)s are \{[^}]{0,200}?(?P<signal>SIG"
+            r"(?!TERM)\w{1,60})\(",
+            "The exit codes of the workers are {SIGKILL(-9)}",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "A worker process managed by the executor",
+            r"A (?P<name>worker) process managed by the executor was unexpectedly terminated",
+            "TerminatedWorkerError: A worker process managed by the executor was unexpectedly "
+            "terminated.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "node down: Not properly terminated",
+            r"\[(?P<name>gw\d{1,20})\] node down: Not properly terminated",
+            "- [gw0] node down: Not properly terminated",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "terminated: signal: ",
+            r"(?P<name>[\w -]{3,40}?) process (?:has )?terminated: signal: "
+            r"(?P<signal>[a-z ]{3,30})",
+            "Error: llama runner process has terminated: signal: segmentation fault (core dumped)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "interrupted by signal ",
+            r"Process finished with exit code \d{1,20} \(interrupted by signal "
+            r"(?P<signal>\d{1,20})",
+            "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)",
+            of_another=True,
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                rf"(?:(?:pid|PID|process)[ =:]{{1,2}}(?P<pid>\d+)\b.{{0,60}})?\b{_ENDED}\b"
+                rf"(?: \w+){{0,2}} {needle}(?P<signal>\d+|SIG\w+)",
+                example,
+                of_another=True,
+            )
+            for needle, example in _EXAMPLE_VERBS
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,40})?[Rr]eturn ?code[ =:]{1,3}"
+                r"(?P<exit>-\d{1,3})\b",
+                example,
+                of_another=True,
+            )
+            for needle, example in (
+                ("eturn code = -", "[launch.py:315] Process 4242 exits with return code = -11"),
+                ("eturn code -", "the subprocess ended with return code -6"),
+                ("eturn code: -", "return code: -9"),
+                ("eturncode=-", "CompletedProcess(args=['a.py'], returncode=-11)"),
+            )
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "code 3221225477",
+            r"(?:exit|return)[ _]?code (?P<detail>3221225477)",
+            "Process finished with exit code 3221225477",
+            signal="SIGSEGV",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "code -1073741819",
+            r"(?:exit|return)[ _]?code (?P<detail>-1073741819)",
+            "Process finished with exit code -1073741819 (0xC0000005)",
+            signal="SIGSEGV",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "uncaught target signal ",
+            r"qemu: uncaught target signal (?P<signal>\d{1,20})",
+            "qemu: uncaught target signal 11 (Segmentation fault) - core dumped",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "default action of signal ",
+            r"(?:==(?P<pid>\d{1,20})== )?Process terminating with default action of signal "
+            r"(?P<signal>\d{1,20})",
+            "==4242== Process terminating with default action of signal 11 (SIGSEGV)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "stop reason = ",
+            r"stop reason = (?:signal (?P<signal>SIG\w{1,60})|EXC_BAD_ACCESS)",
+            "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Exception Type: ",
+            r"Exception Type: {1,12}EXC_\w{1,60} \((?P<signal>SIG\w{1,60})\)",
+            "Exception Type:        EXC_BAD_ACCESS (SIGSEGV)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            ") received.",
+            r"^Signal \((?P<signal>\d{1,20})\) received\.",
+            "Signal (11) received.",
+        ),
+    ),
+)
+MACHINE: Final = Family(
+    source="the machine",
+    phrases=(
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "OMP: Error #15",
+            r"(?P<detail>OMP: Error #15: .{1,160})",
+            "OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "MKL FATAL ERROR",
+            r"(?P<detail>MKL FATAL ERROR: .{1,160})",
+            "Intel MKL FATAL ERROR: Cannot load libmkl_avx512.so.2 or libmkl_def.so.2.",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "available on your machine",
+            r"(?P<detail>.{0,80}compiled to use .{1,60} instructions.{0,20}available on your "
+            r"machine)",
+            "The TensorFlow library was compiled to use AVX instructions, but these aren't "
+            "available on your machine.",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "Thread creation failed",
+            r"(?P<detail>libgomp: Thread creation failed: .{1,80})",
+            "libgomp: Thread creation failed: Resource temporarily unavailable",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "rrno 12] Cannot allocate memory",
+            r"(?P<detail>\[Errno 12\] Cannot allocate memory)",
+            "OSError: [Errno 12] Cannot allocate memory",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "file </torch_",
+            r"(?P<detail>unable to \w{1,60}.{0,60}file </torch_.{0,160})",
+            "RuntimeError: unable to write to file </torch_4242_1>: No space left on device (28)",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "shared memory object </torch_",
+            r"(?P<detail>unable to \w{1,60} shared memory object </torch_.{0,160})",
+            "RuntimeError: unable to open shared memory object </torch_4242_1> in read-write mode",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "Attempt to free invalid pointer",
+            r"(?P<detail>Attempt to free invalid pointer.{0,40})",
+            "src/tcmalloc.cc:332] Attempt to free invalid pointer 0x55d0c2e80048",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "mimalloc: error: ",
+            r"(?P<detail>mimalloc: error: .{1,120})",
+            "mimalloc: error: double free detected of block 0x7f1be0001234 with size 64",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "LLVM ERROR: ",
+            r"(?P<detail>LLVM ERROR: .{1,160})",
+            "LLVM ERROR: Symbol not found: __example",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "GGML_ASSERT(",
+            r"(?P<detail>GGML_ASSERT\(.{1,160}\) failed)",
+            "/src/ggml.c:12: GGML_ASSERT(n < size) failed",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "an illegal memory access was encountered",
+            r"(?P<detail>.{0,160}an illegal memory access was encountered)",
+            "Failed: Cuda error /src/all_reduce.cuh:453 'an illegal memory access was encountered'",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "nspecified launch failure",
+            r"(?P<detail>.{0,160}[Uu]nspecified launch failure)",
+            "cudaErrorLaunchFailure: unspecified launch failure",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "ECC error",
+            r"(?P<detail>.{0,80}uncorrectable ECC error.{0,40})",
+            "an uncorrectable ECC error was encountered",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "backend failed with error: ",
+            r"(?P<detail>level_zero backend failed with error: .{1,80})",
+            "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
+        ),
+        Phrase(
+            ClueKind.GPU,
+            "CUDNN_STATUS_",
+            r"(?P<detail>CUDNN_STATUS_(?!SUCCESS)\w{1,60}.{0,80})",
+            "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        ),
+    ),
+)
