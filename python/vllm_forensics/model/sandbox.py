@@ -110,7 +110,8 @@ class WorkItem(NamedTuple):
     request: str
     start: int
     """The first token that is computed: all before have their keys and values."""
-    count: int
+    tokens: int
+    """How many are; none where all of a prompt was found in the cache (v0)."""
     blocks: tuple[int, ...]
     """The whole table, or what is appended to the one that the worker has."""
     replaces: bool

@@ -184,7 +184,7 @@ class Driver:
 
     def _note(self, step: WorkerStep, *, new_tokens: int) -> None:
         running, waiting, swapped = self.engine.queues()
-        scheduled = sum(item.count for item in step.items)
+        scheduled = sum(item.tokens for item in step.items)
         self.progress.preemptions += len(step.preempted)
         self._stall.seen(scheduled=scheduled, new_tokens=new_tokens, preempted=len(step.preempted))
         self.progress.steps.append(

@@ -130,17 +130,17 @@ class ShadowWorker:
     def _access(
         self, item: WorkItem, table: _Table, writers: dict[int, WorkItem], report: Report
     ) -> None:
-        last = (item.start + item.count - 1) // self._block_size
+        last = (item.start + item.tokens - 1) // self._block_size
         if last >= len(table.blocks):
             report(
                 ViolationKind.SHORT_TABLE,
-                f"{item.sequence} writes tokens {item.start} to {item.start + item.count - 1}: "
+                f"{item.sequence} writes tokens {item.start} to {item.start + item.tokens - 1}: "
                 f"place {last} of a table of {len(table.blocks)} blocks",
                 item.request,
                 None,
             )
             return
-        first_write = item.start // self._block_size
+        first_write = item.start // self._block_size if item.tokens else last + 1
         if item.sequence in self._ended:
             ended = self._ended[item.sequence]
             for place in range(self._first_read(item), last + 1):

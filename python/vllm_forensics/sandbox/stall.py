@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vllm_forensics.model.sandbox import Parameters, RequestState, Snapshot
-from vllm_forensics.sandbox.engine.interface import GPU
+from vllm_forensics.sandbox.engine.interface import CPU, GPU
 
 _EMPTY_STEPS: int = 3
 """Schedulers look back at most one step: what did nothing three times does nothing for ever."""
@@ -23,7 +23,7 @@ class StallDetector:
 
     def seen(self, *, scheduled: int, new_tokens: int, preempted: int) -> None:
         """Take note of one step: tokens scheduled and tokens that came out."""
-        self._empty = 0 if scheduled or preempted else self._empty + 1
+        self._empty = 0 if scheduled or preempted or new_tokens else self._empty + 1
         self._fruitless = 0 if new_tokens else self._fruitless + 1
         self._preempted = 0 if new_tokens else self._preempted + preempted
 
@@ -53,6 +53,8 @@ def why_stuck(
     if head is None:
         return "nothing is left to schedule, and the engine does not say that it is idle", None
     needed = -(-head.tokens // size)
+    if head.pool == CPU:  # v0 swaps in what its sequences hold, and a block for each to grow into
+        needed = len({block for table in head.tables for block in table}) + len(head.tables)
     free = len(pool.free)
     what = f"request {head.id} ({_history(head)}) needs {needed} blocks of {size} tokens"
     if needed > usable:

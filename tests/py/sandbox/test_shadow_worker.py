@@ -40,7 +40,7 @@ def item(
         sequence=sequence or request,
         request=request,
         start=start,
-        count=count,
+        tokens=count,
         blocks=blocks,
         replaces=replaces,
     )

@@ -246,9 +246,22 @@ def test_a_shared_prefix_is_found_in_the_cache_and_held_by_many() -> None:
     assert result.violations == ()
 
 
-@pytest.mark.parametrize("version", ["reference", CURRENT])
+@pytest.mark.parametrize("version", ["reference", CURRENT, OLD])
 def test_requests_that_come_together_may_share_what_one_of_them_computes(version: str) -> None:
     load = tuple(RequestSpec(id=str(n), prompt_len=80, max_tokens=10, prefix=64) for n in range(6))
+
+    result = driven(version, Parameters(prefix_caching=True), load)
+
+    assert result.outcome is Outcome.FINISHED
+    assert result.violations == ()
+
+
+@pytest.mark.parametrize("version", ["reference", CURRENT, OLD])
+def test_a_prompt_that_is_wholly_in_the_cache_is_no_fault(version: str) -> None:
+    load = tuple(
+        RequestSpec(id=str(n), arrival=n * 2, prompt_len=64, max_tokens=20, prefix=64)
+        for n in range(4)
+    )
 
     result = driven(version, Parameters(prefix_caching=True), load)
 

@@ -103,7 +103,7 @@ class ReferenceEngine:
         while self._waiting and not preempted and budget > 0:
             if len(self._running) >= self._parameters.max_seqs or not self._admit(items, budget):
                 break
-            budget -= items[-1].count
+            budget -= items[-1].tokens
         finished, self._ended = tuple(self._ended), []
         return WorkerStep(
             number=self._recorder.step,
@@ -118,7 +118,7 @@ class ReferenceEngine:
             sequence=request.spec.id,
             request=request.spec.id,
             start=request.computed,
-            count=count,
+            tokens=count,
             blocks=tuple(request.blocks[request.told :]),
             replaces=request.told == 0,
         )

@@ -173,7 +173,7 @@ class V0Engine:
                     sequence=self._labels[number],
                     request=metadata.request_id,
                     start=start,
-                    count=count,
+                    tokens=count,
                     blocks=blocks,
                     replaces=True,
                 )
@@ -191,7 +191,7 @@ class V0Engine:
             holders = self._recorder.holders[GPU]
             shared = takewhile(lambda block: holders.get(block, 0) > 1, blocks)
             found = max(sum(1 for _ in shared), len(metadata.computed_block_nums or ()))
-            start = max(start, min(found * self._parameters.block_size, end - 1))
+            start = max(start, min(found * self._parameters.block_size, end))
         return start, end - start
 
     def complete(self, step: WorkerStep) -> Completed:

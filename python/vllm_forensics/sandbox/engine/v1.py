@@ -224,7 +224,7 @@ class V1Engine:
         names = [item.request for item in step.items]
         for item in step.items:
             request = self._requests.get(item.request)
-            if request is None or item.start + item.count < request.num_tokens:
+            if request is None or item.start + item.tokens < request.num_tokens:
                 sampled.append([])  # aborted meanwhile, or not all of the prompt is computed
             else:
                 index = self._indices[item.request]
@@ -338,7 +338,7 @@ def _item(name: str, start: int, count: int, blocks: Any, *, replaces: bool) -> 
         sequence=name,
         request=name,
         start=start,
-        count=count,
+        tokens=count,
         blocks=tuple(first),
         replaces=replaces,
     )
