@@ -48,7 +48,7 @@ _MAX_CLUES: Final = 4_000
 _KEPT_AT_THE_END: Final = 200
 _MAX_PROCESSES: Final = 512
 _MAX_OPEN: Final = 64
-_TAIL: Final = 1 << 14
+_TAIL: Final = 1 << 13
 """Of the bytes before a hit, so many are looked through for who still lived."""
 _WITH_STACK: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU}
 _PREFIX: Final = re.compile(rb"\((\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(\d{1,9})[^()\n]{0,80}\)")
