@@ -101,6 +101,7 @@ def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
 
 
 _KEPT_FACTS: Final = ("time", "user", "unit", "host", "package", "system")
+_GIL: Final = {"holds": "holds the GIL", "waits": "waits for the GIL"}
 _NOTED: Final = {FrameKind.INLINED: "inlined", FrameKind.PYTHON: "Python"}
 
 
@@ -188,7 +189,8 @@ class _Writer:
     def _where(self, crash: Crash, thread: ThreadReport) -> Iterator[RenderableType]:
         name = f' "{thread.name}"' if thread.name else ""
         handler = f" · before it ran {crash.reraised_by}" if crash.reraised_by else ""
-        yield Text(f"Where   thread {thread.tid}{name}{handler}", style="head")
+        gil = f", {_GIL[thread.gil]}" if thread.gil else ""
+        yield Text(f"Where   thread {thread.tid}{name}{gil}{handler}", style="head")
         recursion = thread.stack.recursion
         last = recursion.first_index + recursion.period if recursion else None
         hidden: list[Frame] = []
@@ -383,7 +385,12 @@ def _others(threads: tuple[ThreadReport, ...]) -> str:
     at = [_function(thread.stack.frames[0]) for thread in threads if thread.stack.frames]
     counts = sorted(((at.count(name), name) for name in dict.fromkeys(at)), reverse=True)
     where = ", ".join(f"{count} in {name}" for count, name in counts[:3])
-    return f"{_count(len(threads), 'more thread')}: {where}"
+    states = [
+        f"{number} {_GIL[gil]}"
+        for gil in _GIL
+        if (number := sum(thread.gil == gil for thread in threads))
+    ]
+    return " · ".join([f"{_count(len(threads), 'more thread')}: {where}", *states])
 
 
 def _function(frame: Frame | None) -> str:
