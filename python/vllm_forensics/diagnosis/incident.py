@@ -49,7 +49,9 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
     death = _death(first, account, reading)
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)
-    last = max((clue.line for clue in clues if id(clue) in told), default=0)
+    # The kernel's own log is not what a user sees, wherever it was pasted.
+    seen = [clue.line for clue in clues if id(clue) in told and clue.source != "kernel"]
+    last = max(seen, default=0)
     is_echo = _visible_is_echo(first, last, echoes)
     return Incident(
         log=log,

@@ -30,8 +30,8 @@ def is_a_parents_word(clue: Clue, first: Clue) -> bool:
         clue.kind is ClueKind.CHILD
         and clue is not first
         and clue.source not in OUTSIDE
-        and first.kind is not ClueKind.CHILD
-    ) or (clue.kind is ClueKind.CHILD and clue is not first and clue.signal is None)
+        and (first.kind is not ClueKind.CHILD or clue.signal is None)
+    )
 
 
 def _why(clue: Clue, first: Clue) -> str | None:
