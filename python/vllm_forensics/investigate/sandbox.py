@@ -51,6 +51,8 @@ class Wanted:
     trigger: Trigger | None = None
     load: str | None = None
     """A file with one request a line."""
+    given: tuple[RequestSpec, ...] | None = None
+    """The requests themselves."""
     events: str | None = None
     """A file for all events."""
     compare: bool = True
@@ -120,6 +122,8 @@ def _opener(generation: Generation, tree: VllmTree | None) -> OpenEngine:
 
 
 def _load(wanted: Wanted, generation: Generation) -> tuple[RequestSpec, ...]:
+    if wanted.given is not None:
+        return wanted.given
     if wanted.load is not None:
         return parse_load(read_load(wanted.load))
     if wanted.trigger is not None:

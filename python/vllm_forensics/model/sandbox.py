@@ -86,7 +86,6 @@ class Parameters:
     max_model_len: int = 8192
     block_manager: int = 1
     """Of v0: BlockSpaceManagerV1 or V2."""
-    seed: int = 0
     max_steps: int = 100_000
     check: CheckWhen = CheckWhen.EACH
     check_every: int = 1

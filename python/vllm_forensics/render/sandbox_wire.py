@@ -116,6 +116,7 @@ class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     healthy_with: list[str]
     finished: list[str]
     refused: list[str]
+    unfinished: list[str]
     preemptions: int
     blocks: PoolWire
     cpu_blocks: PoolWire | None
@@ -146,6 +147,7 @@ def render_sandbox_json(run: SandboxRun) -> str:
             healthy_with=list(run.healthy_with),
             finished=list(run.finished),
             refused=list(run.refused),
+            unfinished=[request.id for request in run.requests],
             preemptions=run.preemptions,
             blocks=pools["gpu"],
             cpu_blocks=pools.get("cpu"),

@@ -1,7 +1,11 @@
 """`forensics sandbox run` as a person and as a script see it."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +129,59 @@ def test_a_load_is_read_from_a_file_and_events_are_written_to_one(tmp_path: Path
     assert lines[0]["request"] == "late"
     assert lines[0]["function"].endswith("_admit")
     assert len(lines) == found["events"]
+
+
+def pytest_of(file: Path, vllm: str | None = None) -> Ended:
+    environment = dict(os.environ)
+    if vllm is not None:
+        environment["FORENSICS_VLLM"] = vllm
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+        cwd=file.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Ended(status=ended.returncode, out=ended.stdout, err=ended.stderr)
+
+
+def test_the_test_file_of_a_failing_run_fails_with_its_reason(tmp_path: Path) -> None:
+    a_tree(OLD)
+    file = tmp_path / "test_swap.py"
+
+    ended = sandbox("--vllm", OLD, *SWAP_STORY, "--best-of", "3", "--emit-test", str(file))
+    written = pytest_of(file)
+
+    assert ended.status == 1
+    assert f"test written: {file}" in ended.err
+    assert written.status == 1
+    assert "Aborted due to the lack of CPU swap space" in written.out
+    assert "best_of=3" in file.read_text(encoding="utf-8")
+
+
+def test_the_test_file_of_a_healthy_run_passes_and_fails_on_a_vllm_that_is_not(
+    tmp_path: Path,
+) -> None:
+    tree = a_tree(CURRENT)
+    file = tmp_path / "test_textbook.py"
+    copy = tmp_path / "mutant"
+    shutil.copytree(tree.root, copy)
+    pool = copy / "vllm" / "v1" / "core" / "block_pool.py"
+    text = pool.read_text(encoding="utf-8")
+    # Every freed block is forgotten: nobody holds it, and it is not free.
+    mutant = text.replace("self.free_block_queue.prepend_n(blocks_to_evict_first)", "pass")
+    assert mutant != text
+    pool.write_text(mutant, encoding="utf-8")
+
+    ended = sandbox("--vllm", CURRENT, "--policy", "priority", "--emit-test", str(file))
+    healthy = pytest_of(file)
+    broken = pytest_of(file, str(copy))
+
+    assert ended.status == 0
+    assert healthy.status == 0
+    assert broken.status == 1
+    assert "neither held nor free" in broken.out
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:

@@ -141,6 +141,12 @@ _COUNT = click.IntRange(min=1, max=10_000_000)
     help="Write every event, one line of JSON each.",
 )
 @click.option(
+    "--emit-test",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a pytest file that fails until this run is healthy, and guards it later.",
+)
+@click.option(
     "--no-compare", is_flag=True, help="Do not look for the parameter that makes the run healthy."
 )
 @click.option(
@@ -162,6 +168,7 @@ def run(**given: Any) -> None:
     from vllm_forensics.sandbox.load import Trigger
 
     require_writable(given["output"])
+    require_writable(given["emit_test"])
     if given["load"] is not None and given["trigger"] is not None:
         raise UsageError("--load and --trigger are two loads", remedy="leave one of them out")
     check, every = given["check"]
@@ -195,6 +202,11 @@ def run(**given: Any) -> None:
         color = wants_color(no_color=given["no_color"], to_file=given["output"] is not None)
         text = render_sandbox(result, TerminalStyle(width=terminal_width(), color=color))
     emit(text, given["output"])
+    if given["emit_test"] is not None:
+        from vllm_forensics.render.sandbox_test_file import render_test_file
+
+        emit(render_test_file(result, given["vllm"]), given["emit_test"])
+        click.echo(f"test written: {given['emit_test']}", err=True)
     raise click.exceptions.Exit(0 if result.outcome is Outcome.FINISHED else 1)
 
 

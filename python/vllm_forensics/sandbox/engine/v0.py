@@ -62,6 +62,7 @@ class V0Engine:
         self._recorder = recorder
         self._names = names
         self._labels: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
         self._places: dict[int, int] = {}
         self._groups: dict[str, Any] = {}
         self._indices: dict[str, int] = {}
@@ -137,6 +138,7 @@ class V0Engine:
         self._places[number] = place
         many = self._parameters.best_of > 1
         self._labels[number] = f"{request}.{place}" if many else request
+        self._numbers[self._labels[number]] = number
 
     def step(self) -> WorkerStep:
         """Schedule."""
@@ -341,7 +343,7 @@ class V0Engine:
 
     def table(self, sequence: str) -> tuple[int, ...] | None:
         """The engine's own table."""
-        number = next((n for n, label in self._labels.items() if label == sequence), None)
+        number = self._numbers.get(sequence)
         blocks = None if number is None else self.manager.block_tables.get(number)
         if blocks is None:
             return None
