@@ -56,11 +56,29 @@ class ShadowWorker:
         self._move(step, report)
         # All tables first: what one sequence gives up in this step, another may write in it.
         self._joined.clear()
-        told = [(item, self._told(item, report)) for item in step.items]
+        told = [
+            self._told(item, report) if item.blocks or item.replaces else self._table(item)
+            for item in step.items
+        ]
         writers: dict[int, WorkItem] = {}
-        for item, table in told:
-            if table is not None:
+        for item, table in zip(step.items, told, strict=True):
+            if table is not None and not self._is_plain(item, table, writers):
                 self._access(item, table, writers, report)
+
+    def _is_plain(self, item: WorkItem, table: _Table, writers: dict[int, WorkItem]) -> bool:
+        """One token into a block that is held, by the only one that has it: no more to be checked.
+
+        Nearly every item of every step is that, and this is what it costs.
+        """
+        place = item.start // self._block_size
+        if item.tokens != 1 or place >= len(table.blocks) or item.sequence in self._ended:
+            return False
+        block = table.blocks[place]
+        if block in writers or self._holders.get(block, 0) < 1 or len(self._users[block]) != 1:
+            return False
+        writers[block] = item
+        self._recorder.used(GPU, block, item.request)
+        return True
 
     def check_tables(self, step: WorkerStep, engine: Engine, report: Report) -> None:
         """Compare the tables of what was scheduled with the engine's own."""
@@ -103,9 +121,7 @@ class ShadowWorker:
             old = self._tables.get(item.sequence)
             before = set() if old is None else set(old.blocks)
             self._forget(item.sequence)
-        table = self._tables.get(item.sequence)
-        if table is None:
-            table = self._tables[item.sequence] = _Table(item.request)
+        table = self._table(item)
         for block in item.blocks:
             if not 0 <= block < self._total:
                 report(
@@ -120,6 +136,12 @@ class ShadowWorker:
             self._users[block].add(item.sequence)
             if block not in before:
                 self._joined.add((block, item.sequence))
+        return table
+
+    def _table(self, item: WorkItem) -> _Table:
+        table = self._tables.get(item.sequence)
+        if table is None:
+            table = self._tables[item.sequence] = _Table(item.request)
         return table
 
     def _first_read(self, item: WorkItem) -> int:
@@ -181,8 +203,6 @@ class ShadowWorker:
         self._recorder.used(GPU, block, item.request)
         other = writers.setdefault(block, item)
         alive = self._holders.get(block, 0) > 0
-        if other is item and alive and len(self._users[block]) == 1:
-            return  # as it should be
         if other is not item:
             report(
                 ViolationKind.TWO_WRITERS,
@@ -197,7 +217,7 @@ class ShadowWorker:
                 item.request,
                 block,
             )
-        elif alive:
+        elif alive and len(self._users[block]) > 1:
             self._check_alone(item, block, report)
 
     def _check_alone(self, item: WorkItem, block: int, report: Report) -> None:

@@ -37,7 +37,7 @@ class _Check(click.ParamType[tuple[CheckWhen, int]]):
         return self.fail(f"{value!r} is not each, end, or a number of steps", param, ctx)
 
 
-_COUNT = click.IntRange(min=1, max=10_000_000)
+_COUNT = click.IntRange(min=1, max=1_000_000)
 
 
 @command.command("run")
@@ -55,7 +55,7 @@ _COUNT = click.IntRange(min=1, max=10_000_000)
 )
 @click.option(
     "--cpu-blocks",
-    type=click.IntRange(0, 10_000_000),
+    type=click.IntRange(0, 1_000_000),
     default=0,
     show_default=True,
     help="Blocks to swap to (v0).",

@@ -331,17 +331,10 @@ def _resumed(cached: Any, place: int, name: str) -> bool:
 
 def _item(name: str, start: int, count: int, blocks: Any, *, replaces: bool) -> WorkItem:
     """Blocks come as one list, or as one list for each group of layers."""
-    first: Any = blocks or ()
-    if first and not isinstance(first[0], int):
-        first = first[0]
-    return WorkItem(
-        sequence=name,
-        request=name,
-        start=start,
-        tokens=count,
-        blocks=tuple(first),
-        replaces=replaces,
-    )
+    if not blocks:
+        return WorkItem(name, name, start, count, (), replaces)
+    first = blocks if isinstance(blocks[0], int) else blocks[0]
+    return WorkItem(name, name, start, count, tuple(first), replaces)
 
 
 @contextmanager
