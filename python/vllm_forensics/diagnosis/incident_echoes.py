@@ -9,6 +9,7 @@ from vllm_forensics.diagnosis.incident_first import OUTSIDE, subject_pid
 from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 
 _MAX_ECHOES: Final = 100
+_OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
 
 
@@ -43,6 +44,10 @@ def _why(clue: Clue, first: Clue) -> str | None:
         if clue.signal in _ASKED:
             return f"{clue.signal} was sent to it: it was asked to end"
         return "another process tells of an end"
+    pids = {subject_pid(clue), subject_pid(first)}
+    differ = clue.kind in _OWN_DEATHS and clue.kind is not first.kind
+    if differ and len(pids) == 2 and None not in pids:
+        return None  # two processes, each with a cause of its own
     return _why_later(clue, first) if clue.line > first.line else None
 
 

@@ -90,7 +90,7 @@ def telling_frames(frames: tuple[Frame, ...]) -> list[Frame]:
         return found or raising
     ending = [frame for frame in native if is_own(frame)][:1]
     innermost = [frame for frame in native if _is_place(frame)][:1]
-    return ending or [*innermost, *(f for f in frames if f not in native and is_own(f))]
+    return ending or [*innermost, *(f for f in frames if f.kind is FrameKind.PYTHON and is_own(f))]
 
 
 def frame_name(frame: Frame, builds: Mapping[str, str | None]) -> str:

@@ -48,7 +48,7 @@ def demangle(name: str) -> str | None:
         found = reader.type()
     except (_Unknown, IndexError, RecursionError):
         return None
-    return found if reader.at_end else None
+    return found if found and reader.at_end else None
 
 
 class _Reader:

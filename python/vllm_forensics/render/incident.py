@@ -81,21 +81,23 @@ def _processes(incident: Incident) -> Iterator[RenderableType]:
     if len(incident.processes) < 2:
         return
     yield Text()
-    table = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        table.add_column(no_wrap=True)
-    table.add_column(overflow="ellipsis", no_wrap=True, max_width=_WIDEST)
     dead = incident.first_death.pid
-    for number, one in enumerate(incident.processes[:_MAX_PROCESSES]):
-        mark = "✖" if number == 0 and one.pid == dead else " "
-        table.add_row(
-            Text(f"  {mark} {_depth(one, incident)}{one.name or '?'} {one.pid or ''}"),
-            Text(one.role.value, style="quiet"),
-            Text(f"seen {one.last_seen}" if one.last_seen else "", style="quiet"),
-            Text(one.end or ""),
+    rows = [
+        (
+            f"  {'✖' if number == 0 and one.pid == dead else ' '} {_depth(one, incident)}"
+            f"{one.name or '?'} {one.pid or ''}",
+            one.role.value,
+            f"seen {one.last_seen}" if one.last_seen else "",
+            one.end or "",
         )
+        for number, one in enumerate(incident.processes[:_MAX_PROCESSES])
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
     yield Text("Processes", style="head")
-    yield table
+    for who, role, seen, end in rows:
+        line = Text(f"{who:<{widths[0]}}  ")
+        line.append(f"{role:<{widths[1]}}  {seen:<{widths[2]}}  ", style="quiet")
+        yield line.append(end)
     left = len(incident.processes) - _MAX_PROCESSES
     if left > 0:
         yield Text(f"    and {left} more (--format json)", style="quiet")

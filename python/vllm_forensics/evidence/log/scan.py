@@ -26,7 +26,7 @@ from vllm_forensics.evidence.log.python_traceback import TracebackBlock, link, o
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
-from vllm_forensics.evidence.sanitizer.scan import _as_utf8
+from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
     ClueKind,
@@ -66,7 +66,7 @@ Block = FaultBlock | TracebackBlock | NativeBlock
 def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     """Every clue in a log that is handed over in pieces of any size; raises on none."""
     scanner = _Scanner()
-    for piece in _as_utf8(pieces):
+    for piece in as_utf8(pieces):
         scanner.feed(piece)
     return scanner.close()
 

@@ -46,12 +46,12 @@ _MENTION: Final = re.compile(
 def parse_sanitizer_log(pieces: Iterable[bytes]) -> LogReading:
     """Every report in a log that is handed over in pieces of any size; raises on none."""
     scanner = _Scanner()
-    for piece in _as_utf8(pieces):
+    for piece in as_utf8(pieces):
         scanner.feed(piece)
     return scanner.close()
 
 
-def _as_utf8(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def as_utf8(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """PowerShell redirects into UTF-16; a byte order mark says so."""
     decoder: codecs.IncrementalDecoder | None = None
     head = b""
