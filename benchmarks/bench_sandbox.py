@@ -16,9 +16,9 @@ from unittest.mock import patch
 
 from vllm_forensics.capture.vllm_trees import find_tree
 from vllm_forensics.model.sandbox import CheckWhen, Parameters, RequestSpec, VllmTree
+from vllm_forensics.sandbox.driver import Driver
 from vllm_forensics.sandbox.engine import v1
 from vllm_forensics.sandbox.recorder import Recorder
-from vllm_forensics.sandbox.run import Driver
 
 PARAMETERS = Parameters(gpu_blocks=20_000, check=CheckWhen.END)
 IMPORT = """

@@ -7,11 +7,12 @@ import pytest
 from vllm_forensics.capture.vllm_trees import find_tree
 from vllm_forensics.errors import ToolError
 from vllm_forensics.model.sandbox import Generation, Parameters, RequestSpec, SandboxRun, VllmTree
+from vllm_forensics.sandbox.driver import Meddle
 from vllm_forensics.sandbox.engine.reference import opened_reference
 from vllm_forensics.sandbox.engine.v0 import opened_v0
 from vllm_forensics.sandbox.engine.v1 import opened_v1
 from vllm_forensics.sandbox.load import uniform
-from vllm_forensics.sandbox.run import Meddle, OpenEngine, run
+from vllm_forensics.sandbox.run import OpenEngine, run
 
 CURRENT = "0.32.0"
 OLD = "0.4.2"

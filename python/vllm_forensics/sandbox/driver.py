@@ -1,0 +1,195 @@
+"""One run of any engine, step by step: arrivals, the worker, the checks, the stall detector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from vllm_forensics.model.sandbox import (
+    CheckWhen,
+    Generation,
+    Parameters,
+    RequestSpec,
+    Snapshot,
+    StepRecord,
+    Violation,
+    ViolationKind,
+    WorkerStep,
+)
+from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
+from vllm_forensics.sandbox.engine_errors import engine_speaks
+from vllm_forensics.sandbox.invariants import broken_in, leaks_in
+from vllm_forensics.sandbox.recorder import Recorder
+from vllm_forensics.sandbox.shadow_worker import ShadowWorker
+from vllm_forensics.sandbox.stall import StallDetector, why_stuck
+
+Meddle = Callable[[int, Engine], None]
+"""Called before each step: where an experiment frees what it should not."""
+_SHOWN: Final = 20
+"""Violations that are kept with their chains: one fault breaks every later step."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run came to so far."""
+
+    steps: list[StepRecord] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    violations: dict[tuple[ViolationKind, str | None, int | None], Violation] = field(
+        default_factory=dict
+    )
+    unshown: int = 0
+    preemptions: int = 0
+
+
+class Driver:
+    """One run, step by step."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        recorder: Recorder,
+        parameters: Parameters,
+        load: Iterable[RequestSpec],
+    ) -> None:
+        """Nothing has run yet."""
+        self.engine = engine
+        self.recorder = recorder
+        self._parameters = parameters
+        self._load = sorted(load, key=lambda spec: spec.arrival)
+        self._next = 0
+        self._aborts = sorted(
+            (spec.abort_after, spec.id) for spec in self._load if spec.abort_after is not None
+        )
+        self._worker = ShadowWorker(
+            recorder,
+            block_size=parameters.block_size,
+            window=parameters.sliding_window,
+            total=parameters.gpu_blocks,
+        )
+        self._stall = StallDetector(parameters)
+        self.progress = Progress()
+        recorder.on_double_free.append(self._double_free)
+
+    def done(self) -> bool:
+        """Whether all requests came and went."""
+        return self._next == len(self._load) and self.engine.idle()
+
+    def advance(self, meddle: Meddle | None = None) -> None:
+        """One step: arrivals, schedule, the worker, its output, the checks."""
+        self.recorder.step += 1
+        number = self.recorder.step
+        if meddle is not None:
+            with engine_speaks():
+                meddle(number, self.engine)
+        with engine_speaks():
+            self._arrive(number)
+            step = self.engine.step()
+        self._worker.execute(step, self._report)
+        checked = self._due(number)
+        if checked:
+            self._worker.check_tables(step, self.engine, self._report)
+        with engine_speaks():
+            done = self.engine.complete(step)
+        self.progress.finished += done.finished
+        self.progress.refused += done.refused
+        self._abort(number)
+        self._note(step, new_tokens=done.tokens)
+        if checked:
+            self.check(self.engine.snapshot())
+
+    def _arrive(self, number: int) -> None:
+        if self.engine.idle() and self._next < len(self._load):
+            # Nobody waits for the clock where nothing else is to be done.
+            number = max(number, self._load[self._next].arrival)
+        while self._next < len(self._load) and self._load[self._next].arrival <= number:
+            self.engine.add(self._load[self._next])
+            self._next += 1
+
+    def _abort(self, number: int) -> None:
+        while self._aborts and self._aborts[0][0] <= number:
+            with engine_speaks():
+                self.engine.abort(self._aborts.pop(0)[1])
+
+    def _due(self, number: int) -> bool:
+        when = self._parameters.check
+        if when is CheckWhen.EVERY:
+            return number % self._parameters.check_every == 0
+        return when is CheckWhen.EACH
+
+    def _note(self, step: WorkerStep, *, new_tokens: int) -> None:
+        running, waiting, swapped = self.engine.queues()
+        scheduled = sum(item.tokens for item in step.items)
+        self.progress.preemptions += len(step.preempted)
+        self._stall.seen(scheduled=scheduled, new_tokens=new_tokens, preempted=len(step.preempted))
+        self.progress.steps.append(
+            StepRecord(
+                number=step.number,
+                scheduled_tokens=scheduled,
+                running=running,
+                waiting=waiting,
+                swapped=swapped,
+                preempted=step.preempted,
+                gpu_used=self.recorder.used_blocks[GPU],
+                cpu_used=self.recorder.used_blocks[CPU],
+            )
+        )
+
+    def stuck(self) -> tuple[str, str | None] | None:
+        """Why nothing can happen any more, and to which request; None where something can."""
+        if self.done() or self._next < len(self._load):
+            return None
+        if not self._stall.suspicious():
+            return None
+        snapshot = self.engine.snapshot()
+        if not self._stall.stuck(sum(request.tokens for request in snapshot.requests)):
+            return None
+        asked = self._parameters.chunked_prefill
+        chunks = self.engine.generation is Generation.V1 if asked is None else asked
+        return why_stuck(snapshot, self._parameters, self.engine.usable_blocks, chunks=chunks)
+
+    def report_stall(self, why: str, request: str | None) -> None:
+        """Add the stall to what was found."""
+        self._add(ViolationKind.STALL, why, request, None, GPU)
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Look at the invariants now."""
+        for kind, message, request, block, pool in broken_in(snapshot):
+            self._add(kind, message, request, block, pool)
+
+    def check_leaks(self) -> None:
+        """Look for blocks that nobody will ever give back."""
+        for kind, message, request, block, pool in leaks_in(self.engine.snapshot()):
+            self._add(kind, message, request, block, pool)
+
+    def _double_free(self, pool: str, block: int, request: str | None) -> None:
+        who = "somebody" if request is None else f"request {request}"
+        message = f"block {block} was freed for {who}, and nobody held it"
+        self._add(ViolationKind.DOUBLE_FREE, message, request, block, pool)
+
+    def _report(
+        self, kind: ViolationKind, message: str, request: str | None, block: int | None
+    ) -> None:
+        self._add(kind, message, request, block, GPU)
+
+    def _add(
+        self,
+        kind: ViolationKind,
+        message: str,
+        request: str | None,
+        block: int | None,
+        pool: str,
+    ) -> None:
+        found = self.progress.violations
+        key = (kind, request, block)
+        number = self.recorder.step
+        if key in found:
+            found[key] = replace(found[key], times=found[key].times + 1, last_step=number)
+        elif len(found) >= _SHOWN:
+            self.progress.unshown += 1
+        else:
+            found[key] = Violation(
+                step=number, kind=kind, message=message, request=request, block=block, pool=pool
+            )
