@@ -35,6 +35,8 @@ class BuildPlan:
     compiler: str | None = None
     """gcc or clang; None leaves the choice to CMake and CXX."""
     python_module: bool = True
+    tests: bool = False
+    """The C++ tests too: they need a checkout and GoogleTest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,21 +86,36 @@ def build_specimen(
         )
     cmake, ninja = _tool("cmake"), _tool("ninja")
     source = source_folder()
+    if plan.tests and not (source / "tests" / "cpp").is_dir():
+        raise UsageError(
+            "the C++ tests are in the checkout, not in an installed package",
+            remedy="clone the repository; or leave out --tests",
+        )
     plan.folder.mkdir(parents=True, exist_ok=True)
     configure = [
         cmake, "-S", str(source), "--preset", plan.preset, "-B", str(plan.folder),
-        f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DFORENSICS_BUILD_TESTS=OFF", "-DFORENSICS_WERROR=OFF",
+        f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DFORENSICS_WERROR=OFF",
+        f"-DFORENSICS_BUILD_TESTS={'ON' if plan.tests else 'OFF'}",
         f"-DFORENSICS_BUILD_PYTHON={'ON' if plan.python_module else 'OFF'}",
         f"-DPython_EXECUTABLE={sys.executable}",
     ]  # fmt: skip
     if plan.compiler is not None:
         configure.append(f"-DCMAKE_CXX_COMPILER={COMPILERS[plan.compiler]}")
     _run(configure, "configuring", None)
-    targets = ("minimal_demo", *(("_native",) if plan.python_module else ()))
+    modules = ("_native",) if plan.python_module else ()
+    tests = ("forensics_tests",) if plan.tests else ()
+    targets = ("minimal_demo", *modules, *tests)
     _run([cmake, "--build", str(plan.folder), "--target", *targets], "building", on_step)
     return BuildResult(
         folder=plan.folder,
-        programs=tuple(path for path in (plan.folder / "minimal_demo",) if path.is_file()),
+        programs=tuple(
+            path
+            for path in (
+                plan.folder / "minimal_demo",
+                *(plan.folder / "tests" / "cpp" / name for name in tests),
+            )
+            if path.is_file()
+        ),
         modules=tuple(sorted(plan.folder.glob(_MODULE))),
     )
 

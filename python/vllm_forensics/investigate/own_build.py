@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.build import BuildPlan, BuildResult, build_specimen, source_folder
@@ -25,12 +24,10 @@ _FLAVOURS: Final = {
 
 
 def build_own(
-    preset: str,
-    folder: Path,
-    compiler: str | None,
+    plan: BuildPlan,
     on_step: Callable[[int, int], None] | None,
 ) -> BuildManifest:
-    """Build programs and Python module in a preset, prove them, and write the manifest.
+    """Build programs and Python module, prove them, and write the manifest.
 
     Raises:
         UsageError: an unknown preset or compiler.
@@ -38,14 +35,14 @@ def build_own(
 
     """
     started, clock = datetime.now(UTC), time.monotonic()
-    result = build_specimen(BuildPlan(preset=preset, folder=folder, compiler=compiler), on_step)
+    result = build_specimen(plan, on_step)
     seconds = round(time.monotonic() - clock, 2)
-    flavour = _FLAVOURS.get(preset, Flavour())
-    used = find_compiler(compiler, flavour)
+    flavour = _FLAVOURS.get(plan.preset, Flavour())
+    used = find_compiler(plan.compiler, flavour)
     manifest = BuildManifest(
         source=str(source_folder()),
-        folder=str(folder),
-        flavour=preset,
+        folder=str(plan.folder),
+        flavour=plan.preset,
         sanitizers=flavour.sanitizers,
         hardened=flavour.hardened,
         system="specimen",
@@ -58,7 +55,7 @@ def build_own(
         seconds=seconds,
         log=None,
     )
-    steps = tuple(_next_steps(result, preset, used)) if manifest.proved else ()
+    steps = tuple(_next_steps(result, plan.preset, used)) if manifest.proved else ()
     return write_manifest(replace(manifest, next_steps=steps))
 
 

@@ -164,6 +164,16 @@ def test_a_configuration_error_is_shown_whole(
         build_specimen(plan)
 
 
+def test_the_tests_are_built_from_a_checkout_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "source_folder", lambda: tmp_path)
+    plan = BuildPlan(preset="debug", folder=tmp_path / "build", tests=True)
+
+    with pytest.raises(UsageError, match="not in an installed package"):
+        build_specimen(plan)
+
+
 def test_a_missing_cmake_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))

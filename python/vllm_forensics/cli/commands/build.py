@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vllm_forensics.capture.build import COMPILERS, PRESETS
+from vllm_forensics.capture.build import COMPILERS, PRESETS, BuildPlan
 from vllm_forensics.cli.output import emit, require_writable
 from vllm_forensics.errors import UsageError
 from vllm_forensics.model.build import Flavour, Sanitizer, Step
@@ -29,6 +29,7 @@ class BuildOptions:
     tsan: bool
     hardened: bool
     preset: str | None
+    tests: bool
     source: Path | None
     compiler: str | None
     python: Path | None
@@ -57,6 +58,7 @@ class BuildOptions:
     "(an sdist). vLLM is known too. Default: our own sources.",
 )
 @click.option("--preset", type=click.Choice(PRESETS), help="Our own sources: name it outright.")
+@click.option("--tests", is_flag=True, help="Our own sources: build their C++ tests too.")
 @click.option(
     "--compiler", type=click.Choice(sorted(COMPILERS)), help="Default: gcc, or what there is."
 )
@@ -173,6 +175,8 @@ def _build_project(chosen: BuildOptions) -> BuildManifest:
 
     if chosen.preset is not None:
         raise UsageError("presets are those of our own sources", remedy="leave out --preset")
+    if chosen.tests:
+        raise UsageError("--tests builds those of our own sources", remedy="leave out --tests")
     assert chosen.source is not None  # noqa: S101 - the caller asked
     request = ProjectRequest(
         source=chosen.source,
@@ -207,7 +211,8 @@ def _build_own(chosen: BuildOptions) -> BuildManifest:
         click.echo("these are our own sources; for the project here: --source .", err=True)
     preset = chosen.preset or _flavour(chosen).name
     folder = (chosen.folder or Path(".forensics") / preset).resolve()
-    return build_own(preset, folder, chosen.compiler, None if chosen.quiet else show_step)
+    plan = BuildPlan(preset=preset, folder=folder, compiler=chosen.compiler, tests=chosen.tests)
+    return build_own(plan, None if chosen.quiet else show_step)
 
 
 def _holds_a_project(folder: Path) -> bool:
