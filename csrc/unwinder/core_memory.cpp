@@ -16,7 +16,7 @@
 
 #include "supervisor/unique_fd.h"
 
-namespace forensics {
+namespace forensics::unwinder {
 namespace {
 
 struct EndElf {
@@ -97,4 +97,4 @@ std::optional<Address> CoreMemory::word(Address address) const noexcept {
   return value;
 }
 
-}  // namespace forensics
+}  // namespace forensics::unwinder

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace forensics {
+namespace forensics::unwinder {
 
 using Address = std::uint64_t;
 
@@ -45,6 +45,6 @@ class CoreMemory {
   std::vector<Segment> segments_;
 };
 
-}  // namespace forensics
+}  // namespace forensics::unwinder
 
 #endif  // VLLM_FORENSICS_UNWINDER_CORE_MEMORY_H_

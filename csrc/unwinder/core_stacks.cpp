@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace forensics {
+namespace forensics::unwinder {
 namespace {
 
 constexpr std::size_t kMaxDepth = 2'000'000;
@@ -410,4 +410,4 @@ std::vector<LineOf> CoreStacks::lines_of(Address pc, bool is_call) {
   return session_->lines_of(is_call ? pc - 1 : pc);
 }
 
-}  // namespace forensics
+}  // namespace forensics::unwinder

@@ -10,7 +10,7 @@
 #include "unwinder/core_memory.h"
 #include "unwinder/elf_file.h"
 
-namespace forensics {
+namespace forensics::unwinder {
 
 /// A file that was mapped, from its lowest to beyond its highest address. Whoever names it has
 /// checked that the file is the one that the core is of: nothing here compares build-ids.
@@ -102,6 +102,6 @@ class CoreStacks {
   std::unique_ptr<Session> session_;
 };
 
-}  // namespace forensics
+}  // namespace forensics::unwinder
 
 #endif  // VLLM_FORENSICS_UNWINDER_CORE_STACKS_H_

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace forensics {
+namespace forensics::unwinder {
 namespace {
 
 constexpr std::size_t kMaxSymbols = 4'000'000;
@@ -149,4 +149,4 @@ std::shared_ptr<ElfFile> ElfFiles::open(const std::string& path) {
   return file;
 }
 
-}  // namespace forensics
+}  // namespace forensics::unwinder

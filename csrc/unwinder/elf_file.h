@@ -11,7 +11,7 @@
 
 #include "supervisor/unique_fd.h"
 
-namespace forensics {
+namespace forensics::unwinder {
 
 /// A function of a symbol table; addresses are the file's own.
 struct FunctionSymbol {
@@ -62,6 +62,6 @@ class ElfFiles {
   std::map<std::string, Entry> files_;
 };
 
-}  // namespace forensics
+}  // namespace forensics::unwinder
 
 #endif  // VLLM_FORENSICS_UNWINDER_ELF_FILE_H_

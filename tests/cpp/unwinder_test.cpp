@@ -21,9 +21,9 @@
 
 namespace {
 
-using forensics::CoreMemory;
-using forensics::ElfFile;
-using forensics::ElfFiles;
+using forensics::unwinder::CoreMemory;
+using forensics::unwinder::ElfFile;
+using forensics::unwinder::ElfFiles;
 
 class TemporaryFile {
  public:
@@ -124,7 +124,7 @@ TEST(ElfFile, NamesTheFunctionThatCoversAnAddress) {
     elf_end(elf);
   }
 
-  const forensics::FunctionSymbol* found = itself.function_at(entry);
+  const forensics::unwinder::FunctionSymbol* found = itself.function_at(entry);
 
   ASSERT_NE(found, nullptr);
   EXPECT_STREQ(found->name, "_start");
@@ -141,13 +141,14 @@ TEST(ElfFiles, OpensAFileOnce) {
 
 TEST(CoreStacks, ShowsTheFirstFrameOnlyWhereNothingIsKnown) {
   const TemporaryFile file(small_core());
-  forensics::CoreStacks stacks(file.path(), {}, std::make_shared<ElfFiles>());
+  forensics::unwinder::CoreStacks stacks(file.path(), {}, std::make_shared<ElfFiles>());
 
-  const forensics::NativeStack stack = stacks.walk({0x42, {{7, 0x1000}, {6, 0x1000}}}, {});
+  const forensics::unwinder::NativeStack stack =
+      stacks.walk({0x42, {{7, 0x1000}, {6, 0x1000}}}, {});
 
   ASSERT_EQ(stack.frames.size(), 1U);
   EXPECT_EQ(stack.frames[0].pc, 0x42U);
-  EXPECT_EQ(stack.end, forensics::WalkEnd::no_table);
+  EXPECT_EQ(stack.end, forensics::unwinder::WalkEnd::no_table);
   EXPECT_TRUE(stacks.lines_of(0x42, false).empty());
 }
 
