@@ -21,7 +21,7 @@ from vllm_forensics.capture.core_keepers import (
     is_apport,
     systemd_facts,
 )
-from vllm_forensics.capture.files import open_regular
+from vllm_forensics.capture.files import open_regular, written_s
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.remote_files import is_remote, read_remote, remote_entries
 from vllm_forensics.capture.sparse_copy import copy_sparse
@@ -57,7 +57,7 @@ def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
         else:
             found.append(path)
     kept = dict.fromkeys(found)
-    return [path for path in kept if since_s is None or _written_s(path) >= since_s]
+    return [path for path in kept if since_s is None or _newness(path) >= since_s]
 
 
 def _remote_cores(path: str) -> list[str]:
@@ -74,7 +74,7 @@ def newest_core() -> list[str]:
         for path in cores_below(place):
             name = path.rsplit("/", 1)[-1]
             if "core" in name or name.endswith(".crash"):
-                candidates.append((_written_s(path), path))
+                candidates.append((_newness(path), path))
     return [max(candidates)[1]] if candidates else []
 
 
@@ -190,11 +190,10 @@ def _expanded_head(path: str, head: bytes) -> bytes:
     return next(expand(_read(path)), b"") if is_compressed(head) else head
 
 
-def _written_s(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime  # noqa: PTH116 - str with surrogates
-    except (OSError, ValueError):
-        return float("inf")  # let its failure be told
+def _newness(path: str) -> float:
+    """When it was written; what cannot be asked counts as new, so that its failure is told."""
+    found = written_s(path)
+    return float("inf") if found is None else found
 
 
 def _pattern_folders() -> Iterator[str]:

@@ -7,7 +7,6 @@ import threading
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.capture.files import read_source
 from vllm_forensics.capture.python_stacks import PythonStacks, has_pystack
 from vllm_forensics.diagnosis.mixed_stack import gil_of, merge_stack
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
@@ -15,9 +14,10 @@ from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.source_excerpt import excerpt_of
 from vllm_forensics.model.answer import Gap, Tier
 from vllm_forensics.model.python_stack import PythonThread
-from vllm_forensics.model.report import Crash, SourceExcerpt, ThreadReport
+from vllm_forensics.model.report import Crash, ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
 
 _SHARED: Final[list[PythonStacks]] = []
@@ -113,7 +113,7 @@ def _with_culprit(crash: Crash, threads: tuple[ThreadReport, ...], moved: dict[i
         culprit = replace(culprit, index=moved.get(culprit.index, culprit.index))
         return replace(crash, threads=threads, culprit=culprit)
     own = next((frame for frame in _python_frames(threads[0]) if is_own(frame)), None)
-    excerpt = _excerpt(own) if own is not None else None
+    excerpt = excerpt_of(own, before=1) if own is not None else None
     return replace(crash, threads=threads, culprit=own, excerpt=excerpt)
 
 
@@ -147,13 +147,3 @@ def _python_frames(thread: ThreadReport) -> tuple[Frame, ...]:
         for frame in thread.stack.frames[thread.fault_index :]
         if frame.kind is FrameKind.PYTHON
     )
-
-
-def _excerpt(frame: Frame) -> SourceExcerpt | None:
-    if frame.file is None or frame.line is None:
-        return None
-    first = max(1, frame.line - 1)
-    lines = read_source(frame.file, first, frame.line + 1)
-    if frame.line - first >= len(lines):
-        return None
-    return SourceExcerpt(file=frame.file, first_line=first, lines=lines, marked_line=frame.line)

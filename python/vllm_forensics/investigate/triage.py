@@ -32,6 +32,7 @@ from vllm_forensics.evidence.vdso import VDSO
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
+from vllm_forensics.investigate.source_excerpt import excerpt_of
 from vllm_forensics.investigate.symbol_index import SymbolIndex, list_place
 from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.finding import Diagnosis
@@ -44,7 +45,6 @@ from vllm_forensics.model.report import (
     Group,
     ModuleReport,
     Report,
-    SourceExcerpt,
     ThreadReport,
 )
 from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
@@ -308,7 +308,7 @@ def _explain(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         notable_registers=notable_registers(
             image, diagnosis.instruction, dict(diagnosis.context_registers)
         ),
-        excerpt=_excerpt(culprit),
+        excerpt=excerpt_of(culprit, before=2) if culprit is not None else None,
         gaps=_gaps(path, notes, store, image),
     )
 
@@ -373,16 +373,6 @@ def _module_report(module: Module, store: ModuleStore) -> ModuleReport:
         debug_info=has_debug,
         matches_core=matches,
     )
-
-
-def _excerpt(culprit: Frame | None) -> SourceExcerpt | None:
-    if culprit is None or culprit.file is None or culprit.line is None:
-        return None
-    first = max(1, culprit.line - 2)
-    lines = files.read_source(culprit.file, first, culprit.line + 1)
-    if culprit.line - first >= len(lines):
-        return None
-    return SourceExcerpt(file=culprit.file, first_line=first, lines=lines, marked_line=culprit.line)
 
 
 def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> tuple[Gap, ...]:

@@ -2,14 +2,13 @@
 
 import gc
 import itertools
-import sys
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.py.support.steps import steps
 
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import FAMILIES, parse_incident_log
@@ -59,22 +58,6 @@ def test_mutated_samples(data: st.DataObject) -> None:
 @given(st.sampled_from(RAW), st.floats(0, 1))
 def test_a_log_cut_anywhere(log: bytes, where: float) -> None:
     read(log[: int(len(log) * where)])
-
-
-def steps(work: Callable[[], object]) -> int:
-    """Calls that the work makes: a measure of its time that no busy machine disturbs."""
-    count = 0
-
-    def tick(*_: object) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(tick)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 HOSTILE = {

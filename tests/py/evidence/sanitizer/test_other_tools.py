@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.py.evidence.sanitizer.test_robust import steps
 from tests.py.evidence.sanitizer.test_samples import PREFIXES
+from tests.py.support.steps import steps
 
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.evidence.sanitizer.valgrind_xml import parse_valgrind_xml

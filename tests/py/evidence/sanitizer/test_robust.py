@@ -2,15 +2,14 @@
 
 import gc
 import itertools
-import sys
 import time
 import tracemalloc
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
+from tests.py.support.steps import steps
 
 from vllm_forensics.evidence.sanitizer.frames import parse_frame
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
@@ -61,22 +60,6 @@ def test_a_log_cut_anywhere(name: str, where: float) -> None:
 def test_frames_of_random_text(text: str) -> None:
     parse_frame("#0 " + text)
     parse_frame("#0 0x10 in " + text)
-
-
-def steps(work: Callable[[], object]) -> int:
-    """Calls that the work makes: a measure of its time that no busy machine disturbs."""
-    count = 0
-
-    def tick(*_: object) -> None:
-        nonlocal count
-        count += 1
-
-    sys.setprofile(tick)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 HEADER = "==1==ERROR: AddressSanitizer: heap-use-after-free on address 0x60 at pc 0x1\n"
