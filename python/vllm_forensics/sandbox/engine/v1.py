@@ -26,6 +26,7 @@ from vllm_forensics.sandbox.engine.loader import loaded
 from vllm_forensics.sandbox.engine.signatures import arguments_for
 from vllm_forensics.sandbox.engine.v1_config import NO_PICTURES, SELECTION, Configs
 from vllm_forensics.sandbox.engine.v1_hooks import hooks, managers_of
+from vllm_forensics.sandbox.engine.v1_output import work_item, work_items
 from vllm_forensics.sandbox.recorder import Recorder, wrapped
 
 _NO_TOKEN: Final = -1
@@ -167,7 +168,7 @@ class V1Engine:
         before = [request.request_id for request in self.scheduler.running]
         self.output: Any = self.scheduler.schedule()
         still = {request.request_id for request in self.scheduler.running}
-        items = list(self._items(self.output))
+        items = list(work_items(self.output))
         if len(items) < len(self.output.num_scheduled_tokens):
             items += self._told_only_by_count(items)
         self._starts = {item.sequence: item.start for item in items}
@@ -188,35 +189,10 @@ class V1Engine:
         told = {item.request for item in items}
         counts = self.output.num_scheduled_tokens
         return [
-            _item(name, self._starts[name], counts[name], None, replaces=False)
+            work_item(name, self._starts[name], counts[name], None, replaces=False)
             for name in counts
             if name not in told and name in self._starts
         ]
-
-    def _items(self, output: Any) -> Iterator[WorkItem]:
-        counts = output.num_scheduled_tokens
-        for new in output.scheduled_new_reqs:
-            start = new.num_computed_tokens
-            yield _item(new.req_id, start, counts[new.req_id], new.block_ids, replaces=True)
-        cached = output.scheduled_cached_reqs
-        if isinstance(cached, list):  # until 0.9 one object a request
-            for one in cached:
-                yield _item(
-                    one.req_id,
-                    one.num_computed_tokens,
-                    counts[one.req_id],
-                    one.new_block_ids,
-                    replaces=one.resumed_from_preemption,
-                )
-            return
-        for place, name in enumerate(cached.req_ids):
-            yield _item(
-                name,
-                cached.num_computed_tokens[place],
-                counts[name],
-                cached.new_block_ids[place],
-                replaces=_resumed(cached, place, name),
-            )
 
     def complete(self, step: WorkerStep) -> Completed:
         """One token for each request that has computed all that it had."""
@@ -320,21 +296,6 @@ def _hash_function(load: Import) -> Callable[[Any], Any]:
             function: Callable[[Any], Any] = found.sha256
             return function
     raise UsageError("this vLLM has no sha256 for blocks", remedy="give another --vllm VERSION")
-
-
-def _resumed(cached: Any, place: int, name: str) -> bool:
-    """Which of the running requests start with a new table; a list until 0.11, then a set."""
-    if hasattr(cached, "resumed_req_ids"):
-        return name in cached.resumed_req_ids
-    return bool(cached.resumed_from_preemption[place])
-
-
-def _item(name: str, start: int, count: int, blocks: Any, *, replaces: bool) -> WorkItem:
-    """Blocks come as one list, or as one list for each group of layers."""
-    if not blocks:
-        return WorkItem(name, name, start, count, (), replaces)
-    first = blocks if isinstance(blocks[0], int) else blocks[0]
-    return WorkItem(name, name, start, count, tuple(first), replaces)
 
 
 @contextmanager

@@ -1,0 +1,50 @@
+"""What vLLM's second scheduler tells its worker for one step, in any version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vllm_forensics.model.sandbox import WorkItem
+
+
+def work_items(output: Any) -> Iterator[WorkItem]:
+    """One for each request that the output says more of than a count; in its order."""
+    counts = output.num_scheduled_tokens
+    for new in output.scheduled_new_reqs:
+        start = new.num_computed_tokens
+        yield work_item(new.req_id, start, counts[new.req_id], new.block_ids, replaces=True)
+    cached = output.scheduled_cached_reqs
+    if isinstance(cached, list):  # until 0.9 one object a request
+        for one in cached:
+            yield work_item(
+                one.req_id,
+                one.num_computed_tokens,
+                counts[one.req_id],
+                one.new_block_ids,
+                replaces=one.resumed_from_preemption,
+            )
+        return
+    for place, name in enumerate(cached.req_ids):
+        yield work_item(
+            name,
+            cached.num_computed_tokens[place],
+            counts[name],
+            cached.new_block_ids[place],
+            replaces=_resumed(cached, place, name),
+        )
+
+
+def _resumed(cached: Any, place: int, name: str) -> bool:
+    """Which of the running requests start with a new table; a list until 0.11, then a set."""
+    if hasattr(cached, "resumed_req_ids"):
+        return name in cached.resumed_req_ids
+    return bool(cached.resumed_from_preemption[place])
+
+
+def work_item(name: str, start: int, count: int, blocks: Any, *, replaces: bool) -> WorkItem:
+    """Blocks come as one list, or as one list for each group of layers."""
+    if not blocks:
+        return WorkItem(name, name, start, count, (), replaces)
+    first = blocks if isinstance(blocks[0], int) else blocks[0]
+    return WorkItem(name, name, start, count, tuple(first), replaces)
