@@ -17,10 +17,10 @@ from vllm_forensics.model.sandbox import (
     Parameters,
     RequestSpec,
     SandboxRun,
+    Snapshot,
     VllmTree,
 )
 from vllm_forensics.sandbox.engine.interface import Engine
-from vllm_forensics.sandbox.event_sink import JsonLines
 from vllm_forensics.sandbox.load import (
     Trigger,
     drawn,
@@ -30,7 +30,9 @@ from vllm_forensics.sandbox.load import (
     uniform,
 )
 from vllm_forensics.sandbox.recorder import Recorder
+from vllm_forensics.sandbox.recording_lines import RecordingWriter
 from vllm_forensics.sandbox.run import OpenEngine, run
+from vllm_forensics.sandbox.snapshots import SnapshotKeeper, SnapshotsWanted
 
 _COMPARED_EVENTS: Final = 300_000
 """Beyond that a run takes long, and is not done again with other parameters."""
@@ -55,6 +57,7 @@ class Wanted:
     """The requests themselves."""
     events: str | None = None
     """A file for all events."""
+    snapshots: SnapshotsWanted = SnapshotsWanted()
     compare: bool = True
 
 
@@ -67,6 +70,8 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
         UnmodelledError: this vLLM asked for something that the sandbox does not stand in for.
 
     """
+    if wanted.parameters.plant is not None:
+        wanted = _planted(wanted)
     tree = None if wanted.vllm is None else find_tree(wanted.vllm, on_fetch=on_fetch)
     opened = _engine(wanted.engine, tree)
     generation = Generation.REFERENCE if tree is None else tree.generation
@@ -76,8 +81,8 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
     if wanted.events is not None:
         sink = event_file(wanted.events)
     with sink as write:
-        recorder = Recorder(None if write is None else JsonLines(write))
-        result = run(opened, wanted.parameters, load, recorder=recorder)
+        writer = None if write is None else RecordingWriter(write)
+        result = _recorded(opened, wanted, load, writer=writer, tree=tree)
     if not wanted.compare or _healthy(result) or result.events > _COMPARED_EVENTS:
         return result
     changes = (
@@ -86,6 +91,36 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
         if _healthy(run(opened, parameters, load))
     )
     return replace(result, healthy_with=tuple(changes))
+
+
+def _recorded(
+    opened: OpenEngine,
+    wanted: Wanted,
+    load: tuple[RequestSpec, ...],
+    *,
+    writer: RecordingWriter | None,
+    tree: VllmTree | None,
+) -> SandboxRun:
+    """The run, with the snapshots that were asked for; all of it goes to the writer too."""
+    recorder = Recorder(writer)
+    kept: list[Snapshot] = []
+
+    def take(snapshot: Snapshot) -> None:
+        kept.append(snapshot)
+        if writer is not None:
+            writer.snapshot_taken(snapshot)
+
+    if writer is not None:
+        generation = Generation.REFERENCE if tree is None else tree.generation
+        writer.begin(tree, generation, wanted.parameters, load)
+        recorder.on_step.append(writer.step_seen)
+    keeper = SnapshotKeeper(wanted.snapshots, take)
+    keeper.watch(recorder)
+    result = run(opened, wanted.parameters, load, recorder=recorder)
+    result = replace(result, snapshots=tuple(kept), unkept_snapshots=keeper.unkept)
+    if writer is not None:
+        writer.end(result)
+    return result
 
 
 def _healthy(result: SandboxRun) -> bool:
@@ -105,6 +140,17 @@ def _engine(wanted: Generation | None, tree: VllmTree | None) -> OpenEngine:
             remedy="leave --engine out, or give another --vllm",
         )
     return _opener(found, tree)
+
+
+def _planted(wanted: Wanted) -> Wanted:
+    """A planted fault is of the reference engine, and is met by swapping."""
+    if wanted.vllm is not None:
+        raise UsageError(
+            "a fault is planted in the reference engine only", remedy="leave --vllm out"
+        )
+    parameters = wanted.parameters
+    cpu_blocks = parameters.cpu_blocks or parameters.gpu_blocks
+    return replace(wanted, parameters=replace(parameters, cpu_blocks=cpu_blocks))
 
 
 def _opener(generation: Generation, tree: VllmTree | None) -> OpenEngine:
@@ -134,6 +180,8 @@ def _load(wanted: Wanted, generation: Generation) -> tuple[RequestSpec, ...]:
 
 def _one_change(parameters: Parameters) -> Iterator[tuple[str, Parameters]]:
     """The same run with one parameter more ordinary, or one pool twice as large."""
+    if parameters.plant is not None:
+        yield "no --plant", replace(parameters, plant=None)
     if parameters.best_of > 1:
         yield "--best-of 1", replace(parameters, best_of=1)
     if parameters.sliding_window is not None:

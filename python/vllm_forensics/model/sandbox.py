@@ -20,6 +20,13 @@ class Generation(StrEnum):
     """vLLM's second, since 0.8: one block pool, preemption by recomputing."""
 
 
+class Plant(StrEnum):
+    """A fault that the reference engine has on purpose, to see how it is told."""
+
+    SECOND_OCCUPANCY = "second-occupancy"
+    """Which blocks are taken is noted twice, and swapping updates one of the notes only."""
+
+
 class CheckWhen(StrEnum):
     """When the invariants are looked at. What the worker uses is always checked."""
 
@@ -89,6 +96,8 @@ class Parameters:
     max_steps: int = 100_000
     check: CheckWhen = CheckWhen.EACH
     check_every: int = 1
+    plant: Plant | None = None
+    """Of the reference engine only."""
 
     def batch(self, *, chunks: bool) -> int:
         """Tokens of one step, for an engine that cuts prompts into chunks or does not."""
@@ -158,6 +167,8 @@ class PoolState:
     """In the order in which they would be handed out."""
     references: tuple[int, ...]
     """By block id."""
+    occupied: tuple[bool, ...] | None = None
+    """By block id, where the allocator notes it a second time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +211,7 @@ class ViolationKind(StrEnum):
     CONSERVATION = "conservation"
     REFERENCE_COUNT = "reference-count"
     FREE_LIST = "free-list"
+    OCCUPANCY = "occupancy"
     LEAK = "leak"
     STALL = "stall"
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from vllm_forensics.model.event import Chain, Event, EventKind
 from vllm_forensics.model.sandbox import Outcome, SandboxRun, StepRecord, Violation, ViolationKind
+from vllm_forensics.render.sandbox_snapshot import snapshot_parts
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -25,6 +26,7 @@ _GRAVITY: Final = (
     ViolationKind.LEAK,
     ViolationKind.ALIASED_BLOCK,
     ViolationKind.FREE_LIST,
+    ViolationKind.OCCUPANCY,
     ViolationKind.CONSERVATION,
     ViolationKind.REFERENCE_COUNT,
 )
@@ -58,6 +60,7 @@ def _parts(run: SandboxRun, style: TerminalStyle) -> Iterator[RenderableType]:
         yield Text()
         yield _wrapped(Text(f"  {_block(chain)}, of the request that it is about"), style)
         yield _chain(chain, style, end=f"step {len(run.steps)}" if run.error else None)
+    yield from snapshot_parts(run, style)
     if told:
         yield Text()
         yield Text("  every violation with its chain: --format json", style="quiet")

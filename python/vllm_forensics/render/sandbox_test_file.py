@@ -41,7 +41,7 @@ def test_the_run_finishes_and_breaks_no_rule() -> None:
 def render_test_file(run: SandboxRun, vllm: str | None) -> str:
     """The file's text; `vllm` is what was given as `--vllm`. Strings must have been cleaned."""
     parameters = _arguments(run.parameters)
-    enums = [name for name in ("CheckWhen", "Policy") if f"={name}." in parameters]
+    enums = [name for name in ("CheckWhen", "Plant", "Policy") if f"={name}." in parameters]
     requests = "\n".join(f"    RequestSpec({_arguments(spec)})," for spec in run.load)
     return _TEMPLATE.format(
         title=_title(run),
@@ -53,7 +53,7 @@ def render_test_file(run: SandboxRun, vllm: str | None) -> str:
 
 
 def _title(run: SandboxRun) -> str:
-    which = f"vLLM {run.tree.version}" if run.tree else "the reference engine"
+    which = f"vLLM {run.tree.version}" if run.tree else "The reference engine"
     ends = {
         Outcome.FINISHED: f"{which} finishes this run.",
         Outcome.RAISED: f"{which} dies in this run at step {len(run.steps)}: {run.error}",

@@ -8,6 +8,7 @@ import msgspec
 
 from vllm_forensics.model.event import Chain, Event
 from vllm_forensics.model.sandbox import Parameters, SandboxRun, StepRecord, Violation
+from vllm_forensics.model.sandbox_snapshot import SnapshotLine, snapshot_line
 from vllm_forensics.render.json_text import json_text
 
 
@@ -35,6 +36,7 @@ class ParametersWire(msgspec.Struct, frozen=True, kw_only=True):
     block_manager: int
     max_steps: int
     check: str
+    plant: str | None
     requests: int
     prompt_tokens: int
     output_tokens: int
@@ -122,6 +124,8 @@ class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     cpu_blocks: PoolWire | None
     history: list[StepWire]
     events: int
+    snapshots: list[SnapshotLine]
+    unkept_snapshots: int
 
 
 def render_sandbox_json(run: SandboxRun) -> str:
@@ -153,6 +157,8 @@ def render_sandbox_json(run: SandboxRun) -> str:
             cpu_blocks=pools.get("cpu"),
             history=[_step(step) for step in run.steps],
             events=run.events,
+            snapshots=[snapshot_line(snapshot) for snapshot in run.snapshots],
+            unkept_snapshots=run.unkept_snapshots,
         )
     )
 
@@ -174,6 +180,7 @@ def _parameters(run: SandboxRun) -> ParametersWire:
         block_manager=given.block_manager,
         max_steps=given.max_steps,
         check=given.check.value,
+        plant=given.plant.value if given.plant else None,
         requests=len(run.load),
         prompt_tokens=sum(spec.prompt_len for spec in run.load),
         output_tokens=sum(spec.max_tokens for spec in run.load),

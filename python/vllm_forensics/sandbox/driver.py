@@ -19,7 +19,7 @@ from vllm_forensics.model.sandbox import (
 )
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
 from vllm_forensics.sandbox.engine_errors import engine_speaks
-from vllm_forensics.sandbox.invariants import broken_in, leaks_in
+from vllm_forensics.sandbox.invariants import broken_in, leaks_in, notes_apart_in
 from vllm_forensics.sandbox.recorder import Recorder
 from vllm_forensics.sandbox.shadow_worker import ShadowWorker
 from vllm_forensics.sandbox.stall import StallDetector, why_stuck
@@ -148,7 +148,13 @@ class Driver:
             return None
         asked = self._parameters.chunked_prefill
         chunks = self.engine.generation is Generation.V1 if asked is None else asked
-        return why_stuck(snapshot, self._parameters, self.engine.usable_blocks, chunks=chunks)
+        return why_stuck(
+            snapshot,
+            self._parameters,
+            self.engine.usable_blocks,
+            chunks=chunks,
+            spare=int(self.engine.generation is Generation.V0),
+        )
 
     def report_stall(self, why: str, request: str | None) -> None:
         """Add the stall to what was found."""
@@ -157,6 +163,11 @@ class Driver:
     def check(self, snapshot: Snapshot) -> None:
         """Look at the invariants now."""
         for kind, message, request, block, pool in broken_in(snapshot):
+            self._add(kind, message, request, block, pool)
+
+    def check_after_error(self) -> None:
+        """Look at what holds in the middle of a step too."""
+        for kind, message, request, block, pool in notes_apart_in(self.engine.snapshot()):
             self._add(kind, message, request, block, pool)
 
     def check_leaks(self) -> None:

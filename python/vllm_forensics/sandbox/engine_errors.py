@@ -10,6 +10,8 @@ from typing import Final
 from vllm_forensics.errors import ForensicsError
 
 _OWN_FOLDER: Final = __file__.rpartition("/")[0] + "/"
+OWN_ENGINE: Final = ("/reference.py", "/reference_pool.py", "/planted.py")
+"""Its errors are results, as vLLM's are."""
 ENGINE_ERRORS: Final = (
     ArithmeticError,
     AssertionError,
@@ -44,7 +46,7 @@ def _is_ours(error: BaseException) -> bool:
     """Whether our own wrappers raised: that must never be told as a fault of vLLM."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1].filename if frames else ""
-    return last.startswith(_OWN_FOLDER) and "reference" not in last[len(_OWN_FOLDER) :]
+    return last.startswith(_OWN_FOLDER) and not last.endswith(OWN_ENGINE)
 
 
 def not_followed(error: BaseException) -> ForensicsError:

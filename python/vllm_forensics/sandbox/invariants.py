@@ -17,6 +17,13 @@ def broken_in(snapshot: Snapshot) -> Iterator[Broken]:
         yield from _free_list(pool)
         yield from _conservation(pool)
         yield from _references(pool, snapshot.requests)
+    yield from notes_apart_in(snapshot)
+
+
+def notes_apart_in(snapshot: Snapshot) -> Iterator[Broken]:
+    """The one rule that holds in the middle of a step too: two notes of one fact say the same."""
+    for pool in snapshot.pools:
+        yield from _occupancy(pool)
 
 
 def leaks_in(snapshot: Snapshot) -> Iterator[Broken]:
@@ -103,6 +110,29 @@ def _references(pool: PoolState, requests: tuple[RequestState, ...]) -> Iterator
                 pool.name,
             )
             return
+
+
+def _occupancy(pool: PoolState) -> Iterator[Broken]:
+    if pool.occupied is None:
+        return
+    apart = [
+        block
+        for block, (taken, count) in enumerate(zip(pool.occupied, pool.references, strict=True))
+        if taken != (count > 0)
+    ]
+    if apart:
+        first = apart[0]
+        counted = f"held {pool.references[first]} times" if pool.references[first] else "free"
+        noted = "taken" if pool.occupied[first] else "free"
+        others = f"; so are {_some(apart[1:])}" if len(apart) > 1 else ""
+        yield (
+            ViolationKind.OCCUPANCY,
+            f"block {first} is {counted}, and a second note of the {pool.name} pool says that it "
+            f"is {noted}{others}",
+            None,
+            first,
+            pool.name,
+        )
 
 
 def _blocks(count: int) -> str:

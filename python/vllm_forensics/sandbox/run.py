@@ -20,8 +20,10 @@ from vllm_forensics.model.sandbox import (
 )
 from vllm_forensics.sandbox.driver import Driver, Meddle
 from vllm_forensics.sandbox.engine.interface import GPU, Engine
+from vllm_forensics.sandbox.engine.reference_pool import ReferencePool
 from vllm_forensics.sandbox.engine_errors import (
     ENGINE_ERRORS,
+    OWN_ENGINE,
     EngineError,
     not_followed,
     short_path,
@@ -62,6 +64,7 @@ def run(
                 end = _driven(driver, parameters, meddle)
             except EngineError as error:
                 end = _raised(error.__cause__ or error, engine, recorder)
+                driver.check_after_error()
             return _told(driver, end, parameters, load)
         except ENGINE_ERRORS as error:  # of our own, or of an engine that cannot be looked at
             raise not_followed(error) from error
@@ -95,10 +98,11 @@ def _driven(driver: Driver, parameters: Parameters, meddle: Meddle | None) -> _E
 
 def _raised(error: BaseException, engine: Engine, recorder: Recorder) -> _End:
     text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    text = text.removeprefix(f"{ReferencePool.__module__}.")
     calls = [
         f"{short_path(frame.filename)}:{frame.lineno} {frame.name}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if "/vllm/" in frame.filename or "/engine/reference" in frame.filename
+        if "/vllm/" in frame.filename or frame.filename.endswith(OWN_ENGINE)
     ]
     return _End(
         outcome=Outcome.RAISED,

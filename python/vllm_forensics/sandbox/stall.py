@@ -39,11 +39,12 @@ class StallDetector:
 
 
 def why_stuck(
-    snapshot: Snapshot, parameters: Parameters, usable: int, *, chunks: bool
+    snapshot: Snapshot, parameters: Parameters, usable: int, *, chunks: bool, spare: int = 0
 ) -> tuple[str, str | None]:
     """One sentence with the numbers, and the request that it is about.
 
-    `usable`: the most blocks that one request can have; `chunks`: prompts may be cut.
+    `usable`: the most blocks that one request can have; `chunks`: prompts may be cut; `spare`:
+    blocks that each sequence must have besides its own before it is swapped in.
     """
     pool = next(pool for pool in snapshot.pools if pool.name == GPU)
     size = parameters.block_size
@@ -53,8 +54,9 @@ def why_stuck(
     if head is None:
         return "nothing is left to schedule, and the engine does not say that it is idle", None
     needed = -(-head.tokens // size)
-    if head.pool == CPU:  # v0 swaps in what its sequences hold, and a block for each to grow into
-        needed = len({block for table in head.tables for block in table}) + len(head.tables)
+    if head.pool == CPU:
+        held = len({block for table in head.tables for block in table})
+        needed = max(needed, held) if spare == 0 else held + spare * len(head.tables)
     free = len(pool.free)
     what = f"request {head.id} ({_history(head)}) needs {needed} blocks of {size} tokens"
     if needed > usable:

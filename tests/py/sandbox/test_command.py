@@ -160,6 +160,31 @@ def test_the_test_file_of_a_failing_run_fails_with_its_reason(tmp_path: Path) ->
     assert "best_of=3" in file.read_text(encoding="utf-8")
 
 
+def test_a_second_note_of_what_is_taken_is_named_where_the_two_part_and_guarded_by_a_test(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "test_occupancy.py"
+    mended = tmp_path / "test_mended.py"
+
+    ended = sandbox(
+        *("--plant", "second-occupancy", "--gpu-blocks", "23", "--requests", "2"),
+        *("--max-tokens", "40", "--emit-test", str(file)),
+    )
+    text = file.read_text(encoding="utf-8")
+    mended.write_text(text.replace(", plant=Plant.SECOND_OCCUPANCY", ""), encoding="utf-8")
+    before, after = pytest_of(file), pytest_of(mended)
+
+    told = squeezed(ended.out)
+    assert ended.status == 1
+    assert told.startswith("dies at step 23 BlockError: block 21 is free and cannot be had")
+    assert "occupancy block 11 is free, and a second note of the gpu pool says" in told
+    assert "(step 7, and in 16 later ones until 23)" in told
+    assert re.search(r"● allocate step 0 .* │ preempt step 7 .* │ free step 7 .*swapped_out", told)
+    assert "with one change alone: no --plant" in told
+    assert (before.status, after.status) == (1, 0)
+    assert "cannot be had" in before.out
+
+
 def test_the_test_file_of_a_healthy_run_passes_and_fails_on_a_vllm_that_is_not(
     tmp_path: Path,
 ) -> None:
@@ -205,6 +230,7 @@ def test_when_to_check_is_a_choice(check: str) -> None:
         (("--vllm", "nowhere"), "give a folder, a .whl, a version"),
         (("--engine", "v1"), "give --vllm too"),
         (("--best-of", "2"), "--vllm"),
+        (("--plant", "second-occupancy", "--vllm", "."), "--vllm"),
         (("--check", "often"), "is not each, end"),
         (("--prompt-len", "9000"), "--max-model-len"),
         (("--load", "/nowhere/load.jsonl"), "/nowhere/load.jsonl"),

@@ -8,7 +8,14 @@ import click
 
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
-from vllm_forensics.model.sandbox import CheckWhen, Generation, Outcome, Parameters, Policy
+from vllm_forensics.model.sandbox import (
+    CheckWhen,
+    Generation,
+    Outcome,
+    Parameters,
+    Plant,
+    Policy,
+)
 
 
 @click.group("sandbox")
@@ -37,6 +44,24 @@ class _Check(click.ParamType[tuple[CheckWhen, int]]):
         return self.fail(f"{value!r} is not each, end, or a number of steps", param, ctx)
 
 
+class _When(click.ParamType[tuple[str, int]]):
+    """A step, every N steps, or the end."""
+
+    name = "STEP|every N|end"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """Which of them, and the number."""
+        if value == "end":
+            return "end", 0
+        word = "every" if value.startswith("every") else "step"
+        number = value.removeprefix("every").strip(" :=")
+        if number.isdecimal() and len(number) < 10 and (word == "step" or int(number) > 0):
+            return word, int(number)
+        return self.fail(f"{value!r} is not a step, every N, or end", param, ctx)
+
+
 _COUNT = click.IntRange(min=1, max=1_000_000)
 
 
@@ -58,7 +83,7 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     type=click.IntRange(0, 1_000_000),
     default=0,
     show_default=True,
-    help="Blocks to swap to (v0).",
+    help="Blocks to swap to (v0 and our own engine).",
 )
 @click.option("--block-size", type=_COUNT, default=16, show_default=True, help="Tokens of a block.")
 @click.option(
@@ -91,6 +116,12 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     "--trigger",
     type=click.Choice(["exhaustion", "lone-growth"]),
     help="The smallest load with this effect in this pool.",
+)
+@click.option(
+    "--plant",
+    type=click.Choice([p.value for p in Plant]),
+    help="A fault that our own engine then has: second-occupancy notes twice which blocks are "
+    "taken, and forgets one of the notes when it swaps.",
 )
 @click.option(
     "--prefix-caching/--no-prefix-caching", default=None, help="Default: as this vLLM has it."
@@ -138,7 +169,15 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     "--events",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write every event, one line of JSON each.",
+    help="Write the whole run, one line of JSON for each event and each step: for diff and replay.",
+)
+@click.option(
+    "--snapshot",
+    "snapshots",
+    type=_When(),
+    multiple=True,
+    metavar="STEP|every N|end",
+    help="Show the whole state after this step, and keep it with --events. May be repeated.",
 )
 @click.option(
     "--emit-test",
@@ -166,6 +205,7 @@ def run(**given: Any) -> None:
     from vllm_forensics.investigate.sandbox import Wanted, run_sandbox
     from vllm_forensics.render.clean import clean
     from vllm_forensics.sandbox.load import Trigger
+    from vllm_forensics.sandbox.snapshots import SnapshotsWanted
 
     require_writable(given["output"])
     require_writable(given["emit_test"])
@@ -178,6 +218,7 @@ def run(**given: Any) -> None:
         parameters=Parameters(
             **{name: given[name] for name in _PARAMETERS},
             policy=Policy(given["policy"]),
+            plant=Plant(given["plant"]) if given["plant"] else None,
             check=check,
             check_every=every,
         ),
@@ -188,6 +229,11 @@ def run(**given: Any) -> None:
         trigger=Trigger(given["trigger"]) if given["trigger"] else None,
         load=given["load"],
         events=given["events"],
+        snapshots=SnapshotsWanted(
+            steps=frozenset(number for word, number in given["snapshots"] if word == "step"),
+            every=min((n for word, n in given["snapshots"] if word == "every"), default=None),
+            at_end=("end", 0) in given["snapshots"],
+        ),
         compare=not given["no_compare"],
     )
     result = clean(run_sandbox(wanted, on_fetch=_say_fetching))

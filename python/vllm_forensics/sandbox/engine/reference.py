@@ -1,7 +1,8 @@
 """Our own scheduler: first come, first served, small, and without any vLLM.
 
 It admits in the order of arrival, and only what fits with its whole prompt; where the pool is too
-small for what runs, it preempts the last that came, and recomputes that later.
+small for what runs, it preempts the last that came. What that had is swapped to the CPU where there
+is room, and computed anew later where there is not.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from vllm_forensics.model.sandbox import (
     Generation,
     Parameters,
     Policy,
-    PoolState,
     RequestSpec,
     RequestState,
     Snapshot,
     WorkerStep,
     WorkItem,
 )
-from vllm_forensics.sandbox.engine.interface import GPU, output_token, prompt_tokens
+from vllm_forensics.sandbox.engine.interface import CPU, GPU, output_token, prompt_tokens
+from vllm_forensics.sandbox.engine.planted import POOLS
 from vllm_forensics.sandbox.engine.reference_pool import ReferencePool
 from vllm_forensics.sandbox.recorder import Recorder
 
@@ -41,6 +42,8 @@ class _Request:
     """Blocks that were offered to the cache."""
     told: int = 0
     """Blocks of the table that the worker has."""
+    on_cpu: tuple[int, ...] = ()
+    """Where its blocks were swapped to."""
 
 
 class ReferenceEngine:
@@ -56,20 +59,24 @@ class ReferenceEngine:
             UsageError: a parameter that only vLLM's engines have.
 
         """
-        for name, plain in (("sliding_window", None), ("best_of", 1), ("cpu_blocks", 0)):
+        for name, plain in (("sliding_window", None), ("best_of", 1)):
             if getattr(parameters, name) != plain:
                 raise UsageError(
                     f"the reference engine has no {name.replace('_', ' ')}",
-                    remedy="give --vllm VERSION or PATH: 0.4.2 has best-of and swapping",
+                    remedy="give --vllm VERSION or PATH: 0.4.2 has both",
                 )
         self._parameters = parameters
         self._batch = parameters.batch(chunks=bool(parameters.chunked_prefill))
         self._recorder = recorder
-        self.pool = ReferencePool(
+        self.pool = POOLS[parameters.plant](
             parameters.gpu_blocks, recorder, caching=bool(parameters.prefix_caching)
         )
+        self.swap_space = ReferencePool(parameters.cpu_blocks, recorder, name=CPU)
         self.usable_blocks = parameters.gpu_blocks
         self._waiting: deque[_Request] = deque()
+        self._swapped: deque[_Request] = deque()
+        self._moved_out: list[tuple[int, int]] = []
+        self._moved_in: list[tuple[int, int]] = []
         self._running: list[_Request] = []
         self._requests: dict[str, _Request] = {}
         self._ended: list[str] = []
@@ -86,10 +93,11 @@ class ReferenceEngine:
     def _sort(self) -> None:
         if self._parameters.policy is Policy.PRIORITY:
             self._waiting = deque(sorted(self._waiting, key=_turn))
+            self._swapped = deque(sorted(self._swapped, key=_turn))
             self._running.sort(key=_turn)
 
     def step(self) -> WorkerStep:
-        """Grow what runs, preempting from the end; then admit what fits."""
+        """Grow what runs, preempting from the end; then bring back and admit what fits."""
         budget = self._batch
         items: list[WorkItem] = []
         preempted: list[str] = []
@@ -100,16 +108,21 @@ class ReferenceEngine:
             if count and self._grow(request, request.computed + count, preempted):
                 items.append(self._item(request, count))
                 budget -= count
-        while self._waiting and not preempted and budget > 0:
-            if len(self._running) >= self._parameters.max_seqs or not self._admit(items, budget):
+        while not preempted and budget > 0 and len(self._running) < self._parameters.max_seqs:
+            # What was swapped out came before all that waits.
+            if not (self._bring_back if self._swapped else self._admit)(items, budget):
                 break
             budget -= items[-1].tokens
         finished, self._ended = tuple(self._ended), []
+        moved_in, self._moved_in = tuple(self._moved_in), []
+        moved_out, self._moved_out = tuple(self._moved_out), []
         return WorkerStep(
             number=self._recorder.step,
             items=tuple(items),
             finished=finished,
             preempted=tuple(preempted),
+            swapped_in=moved_in,
+            swapped_out=moved_out,
         )
 
     def _item(self, request: _Request, count: int) -> WorkItem:
@@ -143,12 +156,43 @@ class ReferenceEngine:
         with self._recorder.working_for(victim.spec.id):
             for block in victim.blocks:
                 self._recorder.noted(EventKind.PREEMPT, GPU, block)
+        victim.cached = 0
+        if len(victim.blocks) <= self.swap_space.count_free():
+            self._swap_out(victim)
+            return
         self._release(victim)
         victim.computed = 0
-        victim.cached = 0
         self._waiting.appendleft(victim)
 
+    def _swap_out(self, victim: _Request) -> None:
+        """To the CPU, to go on later where it was."""
+        with self._recorder.working_for(victim.spec.id):
+            victim.on_cpu = tuple(self.swap_space.allocate(len(victim.blocks)))
+            self.pool.swapped_out(reversed(victim.blocks))
+        self._moved_out += zip(victim.blocks, victim.on_cpu, strict=True)
+        victim.blocks = []
+        victim.told = 0
+        self._swapped.appendleft(victim)
+
+    def _bring_back(self, items: list[WorkItem], budget: int) -> bool:
+        """The first that was swapped out, with a block to grow into where it needs one."""
+        request = self._swapped[0]
+        count = min(len(request.tokens) - request.computed, budget)
+        needed = -(-(request.computed + count) // self._parameters.block_size)
+        if max(needed, len(request.on_cpu)) > self.pool.count_free():
+            return False
+        with self._recorder.working_for(request.spec.id):
+            request.blocks = self.pool.allocate(max(needed, len(request.on_cpu)))
+            self.swap_space.free(reversed(request.on_cpu))
+        self._moved_in += zip(request.on_cpu, request.blocks, strict=False)
+        request.on_cpu = ()
+        self._running.append(self._swapped.popleft())
+        items.append(self._item(request, count))
+        return True
+
     def _admit(self, items: list[WorkItem], budget: int) -> bool:
+        if not self._waiting:
+            return False
         request = self._waiting[0]
         hits = self._hits(request)
         start = len(hits) * self._parameters.block_size
@@ -216,15 +260,18 @@ class ReferenceEngine:
         self._requests.pop(request.spec.id, None)
         if request in self._running:
             self._running.remove(request)
-        elif request in self._waiting:
-            self._waiting.remove(request)
+        for queue in (self._waiting, self._swapped):
+            if request in queue:
+                queue.remove(request)
         self._ended.append(request.spec.id)
 
     def _release(self, request: _Request) -> None:
         """Free from the end, so that what was first is found longest."""
         with self._recorder.working_for(request.spec.id):
             self.pool.free(reversed(request.blocks))
+            self.swap_space.free(reversed(request.on_cpu))
         request.blocks = []
+        request.on_cpu = ()
         request.told = 0
 
     def abort(self, request: str) -> None:
@@ -234,18 +281,12 @@ class ReferenceEngine:
 
     def snapshot(self) -> Snapshot:
         """The whole state between two steps."""
-        pool = PoolState(
-            name=GPU,
-            total=self.pool.total,
-            reserved=(),
-            free=self.pool.free_blocks,
-            references=tuple(self.pool.references),
-        )
         states = [(request, "running") for request in self._running]
+        states += [(request, "swapped") for request in self._swapped]
         states += [(request, "waiting") for request in self._waiting]
         return Snapshot(
             step=self._recorder.step,
-            pools=(pool,),
+            pools=(self.pool.state(), self.swap_space.state()),
             requests=tuple(
                 RequestState(
                     id=request.spec.id,
@@ -253,8 +294,8 @@ class ReferenceEngine:
                     tokens=len(request.tokens),
                     prompt_len=request.spec.prompt_len,
                     computed=request.computed,
-                    pool=GPU,
-                    tables=(tuple(request.blocks),),
+                    pool=CPU if request.on_cpu else GPU,
+                    tables=(request.on_cpu or tuple(request.blocks),),
                 )
                 for request, state in states
             ),
@@ -267,7 +308,7 @@ class ReferenceEngine:
 
     def queues(self) -> tuple[int, int, int]:
         """Running, waiting, swapped."""
-        return len(self._running), len(self._waiting), 0
+        return len(self._running), len(self._waiting), len(self._swapped)
 
     def idle(self) -> bool:
         """Whether no request is left."""

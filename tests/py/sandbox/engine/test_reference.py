@@ -126,6 +126,70 @@ def test_the_last_that_came_is_preempted_and_computed_anew() -> None:
     assert [step.preempted for step in result.steps if step.preempted] == [("1",)]
 
 
+def test_with_room_on_the_cpu_it_is_swapped_out_and_goes_on_where_it_was() -> None:
+    load = uniform(2, 64, 40)
+
+    swapped = run(opened_reference, Parameters(gpu_blocks=10, cpu_blocks=10), load)
+    anew = run(opened_reference, Parameters(gpu_blocks=10), load)
+
+    assert swapped.outcome is Outcome.FINISHED
+    assert swapped.violations == ()
+    assert max(step.cpu_used for step in swapped.steps) == 5
+    computed, again = (sum(s.scheduled_tokens for s in run.steps) for run in (swapped, anew))
+    assert computed == 2 * (64 + 39)
+    assert again > computed
+    assert [counts.free for counts in swapped.blocks] == [10, 10]
+
+
+def test_a_swapped_request_that_is_aborted_gives_both_pools_back() -> None:
+    load = (
+        RequestSpec(id="0", prompt_len=64, max_tokens=90),
+        RequestSpec(id="1", prompt_len=64, max_tokens=90, abort_after=40),
+    )
+
+    result = run(opened_reference, Parameters(gpu_blocks=10, cpu_blocks=10), load)
+
+    assert result.steps[39].swapped == 1
+    assert result.outcome is Outcome.FINISHED
+    assert [counts.free for counts in result.blocks] == [10, 10]
+
+
+def test_blocks_that_are_freed_together_are_handed_out_in_that_order() -> None:
+    pool = a_pool(5, caching=True)
+    pool.allocate(4)
+    pool.cache(2, (7,))
+
+    pool.free([3, 2, 0])
+
+    assert pool.free_blocks == (3, 0, 4, 2)
+
+
+def test_of_two_blocks_with_one_content_the_first_is_found_until_it_is_evicted() -> None:
+    pool = a_pool(4, caching=True)
+    pool.allocate(2)
+    pool.cache(0, (7,))
+    pool.cache(1, (7,))
+
+    first = pool.find((7,))
+    pool.evict(0)
+
+    assert (first, pool.find((7,))) == (0, 1)
+    assert pool.references[:2] == [1, 1]
+
+
+def test_the_cache_is_emptied_only_while_nobody_holds_a_block() -> None:
+    pool = a_pool(3, caching=True)
+    (block,) = pool.allocate(1)
+    pool.cache(block, (7,))
+
+    refused = pool.reset_cache()
+    pool.free([block])
+    done = pool.reset_cache()
+
+    assert (refused, done) == (False, True)
+    assert pool.find((7,)) is None
+
+
 def test_by_priority_a_later_request_runs_first() -> None:
     load = tuple(
         RequestSpec(id=name, prompt_len=64, max_tokens=4, priority=priority)
@@ -172,7 +236,7 @@ def test_an_aborted_request_gives_its_blocks_back() -> None:
 
 @pytest.mark.parametrize(
     "parameters",
-    [Parameters(best_of=2), Parameters(sliding_window=64), Parameters(cpu_blocks=8)],
+    [Parameters(best_of=2), Parameters(sliding_window=64)],
 )
 def test_what_only_a_vllm_has_is_refused_with_what_to_type(parameters: Parameters) -> None:
     with pytest.raises(UsageError) as error:
