@@ -96,10 +96,13 @@ def _freeing(recorder: Recorder) -> Wrapper:
         @wraps(original)
         def free_blocks(self: Any, ordered_blocks: Any, *arguments: Any, **options: Any) -> Any:
             blocks = list(ordered_blocks)
+            left: dict[int, int] = {}
             # Before: so that an assertion inside of it has its cause on record.
             for block in blocks:
                 if block is not self.null_block:
-                    recorder.freed(GPU, block.block_id, block.ref_cnt - 1)
+                    number = block.block_id
+                    left[number] = left.get(number, block.ref_cnt) - 1
+                    recorder.freed(GPU, number, left[number])
             return original(self, blocks, *arguments, **options)
 
         return free_blocks
