@@ -13,6 +13,7 @@ from vllm_forensics.render import (
     doctor,
     hang,
     incident_wire,
+    joined_wire,
     run,
     sandbox_wire,
     sanitizer_wire,
@@ -20,6 +21,7 @@ from vllm_forensics.render import (
     why,
     wire,
 )
+from vllm_forensics.sandbox import recording_lines
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -35,8 +37,10 @@ def schemas() -> dict[str, str]:
         "forensics.doctor.1.json": doctor.schema(),
         "forensics.hang.1.json": hang.schema(),
         "forensics.incident.1.json": incident_wire.schema(),
+        "forensics.report.1.json": joined_wire.schema(),
         "forensics.run.1.json": run.schema(),
         "forensics.sandbox.1.json": sandbox_wire.schema(),
+        "forensics.sandbox_events.1.json": recording_lines.schema(),
         "forensics.symbols.1.json": symbols.schema(),
         "forensics.why.1.json": why.schema(),
     }

@@ -167,6 +167,8 @@ class PoolState:
     """In the order in which they would be handed out."""
     references: tuple[int, ...]
     """By block id."""
+    contents: tuple[tuple[int, str], ...] = ()
+    """Block and hash, of those that can be found by their content; only in snapshots to keep."""
     occupied: tuple[bool, ...] | None = None
     """By block id, where the allocator notes it a second time."""
 
@@ -296,3 +298,7 @@ class SandboxRun:
     requests: tuple[RequestState, ...]
     """What was not done at the end."""
     events: int
+    snapshots: tuple[Snapshot, ...] = ()
+    """Those that were asked for."""
+    unkept_snapshots: int = 0
+    """Asked for, and one too many for memory."""

@@ -17,10 +17,11 @@ from vllm_forensics.model.sandbox import (
     ViolationKind,
     WorkerStep,
 )
+from vllm_forensics.sandbox.engine.contents import with_contents
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
 from vllm_forensics.sandbox.engine_errors import engine_speaks
 from vllm_forensics.sandbox.invariants import broken_in, leaks_in, notes_apart_in
-from vllm_forensics.sandbox.recorder import Recorder
+from vllm_forensics.sandbox.recorder import Recorder, StepSeen
 from vllm_forensics.sandbox.shadow_worker import ShadowWorker
 from vllm_forensics.sandbox.stall import StallDetector, why_stuck
 
@@ -96,9 +97,11 @@ class Driver:
         self.progress.finished += done.finished
         self.progress.refused += done.refused
         self._abort(number)
-        self._note(step, new_tokens=done.tokens)
+        record = self._note(step, new_tokens=done.tokens)
         if checked:
             self.check(self.engine.snapshot())
+        for watcher in self.recorder.on_step:
+            watcher(StepSeen(step=step, done=done, record=record, snapshot=self.full_snapshot))
 
     def _arrive(self, number: int) -> None:
         if self.engine.idle() and self._next < len(self._load):
@@ -119,23 +122,27 @@ class Driver:
             return number % self._parameters.check_every == 0
         return when is CheckWhen.EACH
 
-    def _note(self, step: WorkerStep, *, new_tokens: int) -> None:
+    def full_snapshot(self) -> Snapshot:
+        """The state now, with the hash of every block that can be found by its content."""
+        return with_contents(self.engine.snapshot(), self.engine)
+
+    def _note(self, step: WorkerStep, *, new_tokens: int) -> StepRecord:
         running, waiting, swapped = self.engine.queues()
         scheduled = sum(item.tokens for item in step.items)
         self.progress.preemptions += len(step.preempted)
         self._stall.seen(scheduled=scheduled, new_tokens=new_tokens, preempted=len(step.preempted))
-        self.progress.steps.append(
-            StepRecord(
-                number=step.number,
-                scheduled_tokens=scheduled,
-                running=running,
-                waiting=waiting,
-                swapped=swapped,
-                preempted=step.preempted,
-                gpu_used=self.recorder.used_blocks[GPU],
-                cpu_used=self.recorder.used_blocks[CPU],
-            )
+        record = StepRecord(
+            number=step.number,
+            scheduled_tokens=scheduled,
+            running=running,
+            waiting=waiting,
+            swapped=swapped,
+            preempted=step.preempted,
+            gpu_used=self.recorder.used_blocks[GPU],
+            cpu_used=self.recorder.used_blocks[CPU],
         )
+        self.progress.steps.append(record)
+        return record
 
     def stuck(self) -> tuple[str, str | None] | None:
         """Why nothing can happen any more, and to which request; None where something can."""

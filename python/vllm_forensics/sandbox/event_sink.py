@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -32,4 +33,8 @@ class JsonLines:
             "line": event.line,
         }
         known = {name: value for name, value in fields.items() if value is not None}
-        self._write(self._encoder.encode(known) + b"\n")
+        self.put(known)
+
+    def put(self, line: msgspec.Struct | Mapping[str, Any]) -> None:
+        """Write one line of another kind."""
+        self._write(self._encoder.encode(line) + b"\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -129,6 +129,13 @@ def parse_load(text: str) -> tuple[RequestSpec, ...]:
     _require(bool(found), "the load", "a line for each request")
     _require(len(names) == len(found), "the load", "each id once")
     return tuple(found)
+
+
+def load_fields(spec: RequestSpec) -> dict[str, Any]:
+    """One request as a line of a load names it; what is usual is left out."""
+    usual = {field.name: field.default for field in fields(spec)}
+    found = {short: getattr(spec, name) for short, name in _NAMES.items()}
+    return {short: value for short, value in found.items() if value != usual[_NAMES[short]]}
 
 
 def _parsed(line: str, number: int, place: int) -> RequestSpec:

@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any, Final, Protocol
 
 from vllm_forensics.model.event import Chain, Event, EventKind
+from vllm_forensics.model.sandbox import Completed, Snapshot, StepRecord, WorkerStep
 
 _KEPT: Final = 2_000_000
 """Events in memory; the oldest go first. About 200 bytes each."""
@@ -38,6 +39,17 @@ class Entry:
     line: int
     times: int = 1
     last_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSeen:
+    """One step that was completed, as whoever watches a run is told of it."""
+
+    step: WorkerStep
+    done: Completed
+    record: StepRecord
+    snapshot: Callable[[], Snapshot]
+    """Takes the state after the step, with the hashes; valid only while the watcher is called."""
 
 
 class Sink(Protocol):
@@ -69,6 +81,10 @@ class Recorder:
         """For whom the engine was working when it raised."""
         self.on_end_of_life: list[Callable[[str, int], None]] = []
         self.on_double_free: list[Callable[[str, int, str | None], None]] = []
+        self.on_step: list[Callable[[StepSeen], None]] = []
+        """Told of each step after it."""
+        self.on_end: list[Callable[[Snapshot], None]] = []
+        """Told the state when the run is over, however it ended."""
         self._sink = sink
         self._last_use: dict[tuple[str, int], Entry] = {}
         """Of each block whose last event is a use."""

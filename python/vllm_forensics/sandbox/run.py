@@ -144,7 +144,9 @@ def _told(
     outcome = end.outcome
     if outcome is Outcome.FINISHED and violations:
         outcome = Outcome.VIOLATION
-    snapshot = driver.engine.snapshot()
+    snapshot = driver.full_snapshot()
+    for watcher in recorder.on_end:
+        watcher(snapshot)
     named = any(violation.chain for violation in violations)
     return SandboxRun(
         engine=driver.engine.generation,

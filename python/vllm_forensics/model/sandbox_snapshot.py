@@ -1,0 +1,106 @@
+"""The whole state between two steps as it is written, in a recording and in an answer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from vllm_forensics.model.sandbox import PoolState, RequestState, Snapshot
+
+_Name = Annotated[str, msgspec.Meta(max_length=200)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+_Block = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
+class PoolLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One allocator. `free` in the order in which blocks would be handed out."""
+
+    name: _Name
+    total: _Block
+    reserved: list[_Block]
+    free: list[_Block]
+    references: list[int]
+    hashes: list[tuple[_Block, _Name]]
+
+
+class StateLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One unfinished request, in the order of its queue; `tables`: one a sequence or group."""
+
+    id: _Name
+    state: _Name
+    tokens: _Count
+    prompt: _Count
+    computed: _Count
+    pool: _Name
+    tables: list[list[_Block]]
+
+
+class SnapshotLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole state after one step."""
+
+    kind: Literal["snapshot"]
+    step: int
+    pools: list[PoolLine]
+    requests: list[StateLine]
+
+
+def snapshot_line(snapshot: Snapshot) -> SnapshotLine:
+    """The state as it is written, here and in the answer of a run."""
+    return SnapshotLine(
+        kind="snapshot",
+        step=snapshot.step,
+        pools=[
+            PoolLine(
+                name=pool.name,
+                total=pool.total,
+                reserved=list(pool.reserved),
+                free=list(pool.free),
+                references=list(pool.references),
+                hashes=list(pool.contents),
+            )
+            for pool in snapshot.pools
+        ],
+        requests=[
+            StateLine(
+                id=state.id,
+                state=state.state,
+                tokens=state.tokens,
+                prompt=state.prompt_len,
+                computed=state.computed,
+                pool=state.pool,
+                tables=[list(table) for table in state.tables],
+            )
+            for state in snapshot.requests
+        ],
+    )
+
+
+def snapshot_of(line: SnapshotLine) -> Snapshot:
+    """The state that a line tells."""
+    return Snapshot(
+        step=line.step,
+        pools=tuple(
+            PoolState(
+                name=pool.name,
+                total=pool.total,
+                reserved=tuple(pool.reserved),
+                free=tuple(pool.free),
+                references=tuple(pool.references),
+                contents=tuple(pool.hashes),
+            )
+            for pool in line.pools
+        ),
+        requests=tuple(
+            RequestState(
+                id=state.id,
+                state=state.state,
+                tokens=state.tokens,
+                prompt_len=state.prompt,
+                computed=state.computed,
+                pool=state.pool,
+                tables=tuple(tuple(table) for table in state.tables),
+            )
+            for state in line.requests
+        ),
+    )
