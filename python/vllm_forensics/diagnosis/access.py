@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.diagnosis.context import FaultContext
@@ -11,6 +10,7 @@ from vllm_forensics.model.answer import Gap
 from vllm_forensics.model.finding import Access
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Address
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.stack import Instruction, Operand, OperandKind
 
 _WRITE_BIT: Final = 2  # page-fault error code, Intel SDM 3A 4.7

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.model.answer import Known
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Address, Signal, SignalFrame, Thread
+from vllm_forensics.model.record import dataclass
 
 FAULT_SIGNALS: Final = {4, 5, 7, 8, 11}
 """Signals that the processor causes: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.diagnosis.access import (
@@ -27,6 +26,7 @@ from vllm_forensics.diagnosis.memory import read_pointer
 from vllm_forensics.model.answer import Known
 from vllm_forensics.model.finding import Access, Certainty, FaultKind, Finding, Origin
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.stack import Frame, FrameKind, Instruction, Operand, OperandKind
 
 _ARGUMENTS: Final = ("rdi", "rsi", "rdx", "rcx", "r8", "r9")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.evidence.machines import MACHINES
 from vllm_forensics.model.process import Address, Architecture, Signal
+from vllm_forensics.model.record import dataclass
 
 SIGINFO_SIZE: Final = 128
 _FPSIMD: Final = struct.pack("<II", 0x46508001, 528)

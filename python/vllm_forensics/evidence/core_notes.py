@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.evidence.elf import Bytes, Note, text_at
@@ -12,6 +11,7 @@ from vllm_forensics.evidence.machines import MACHINES
 from vllm_forensics.evidence.signal_frame import parse_siginfo
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import Address, Architecture, Process, Signal, Thread
+from vllm_forensics.model.record import dataclass
 
 NT_PRSTATUS: Final = 1
 NT_PRPSINFO: Final = 3

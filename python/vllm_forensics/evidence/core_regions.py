@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from vllm_forensics.evidence.core_notes import MappedFile
 from vllm_forensics.evidence.elf import PF_R, PF_W, PF_X, PT_LOAD, Segment
 from vllm_forensics.model.process import Address, Mapping
+from vllm_forensics.model.record import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from vllm_forensics.errors import EvidenceError
+from vllm_forensics.model.record import dataclass
 
 PT_LOAD: Final = 1
 PT_NOTE: Final = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from pygdbmi.gdbmiparser import parse_response
 
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.stack import SourceLine, Variable
 
 SIGNAL_FRAME: Final = "<signal handler called>"

@@ -6,13 +6,13 @@ unwind tables such a stack has one frame. On aarch64 and riscv64 signal handlers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.elf import PT_LOAD
 from vllm_forensics.evidence.modules import ModuleFile, parse_module
 from vllm_forensics.model.process import Address, Module
+from vllm_forensics.model.record import dataclass
 
 AT_SYSINFO_EHDR: Final = 33
 VDSO: Final = "[vdso]"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from vllm_forensics.model.record import dataclass
 
 
 class MemberKind(StrEnum):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.signature import SignaturePart
 
 

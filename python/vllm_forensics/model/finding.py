@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from enum import StrEnum
 
 from vllm_forensics.model.process import Address, Signal
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.signature import SignaturePart
 from vllm_forensics.model.stack import Frame, Instruction, Recursion
 

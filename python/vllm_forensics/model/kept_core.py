@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vllm_forensics.model.answer import Gap
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.symbols import PlacedFile
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from vllm_forensics.model.process import Address
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.sanitized import SanitizedRun
 from vllm_forensics.model.syscalls import SyscallFinding

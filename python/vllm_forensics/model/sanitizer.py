@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from vllm_forensics.model.locations import Certainty, Symbolization
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Failure, SourceExcerpt
 from vllm_forensics.model.sanitizer_sieve import BaselineOutcome, SuppressionCount
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from vllm_forensics.model.record import dataclass
 
 SIGNATURE_VERSION: Final = 1
 SIGNATURE: Final = re.compile(

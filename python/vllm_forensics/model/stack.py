@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.process import Address
+from vllm_forensics.model.record import dataclass
 
 
 class FrameKind(StrEnum):
