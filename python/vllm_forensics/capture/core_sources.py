@@ -126,10 +126,10 @@ def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
         with _opened_bundle(path, scratch) as bundled:
             yield bundled
         return
-    report = ApportReport(_read(path)) if is_apport(head) else None
+    report = ApportReport(read_pieces(path)) if is_apport(head) else None
     # A file without a name: it is gone with this process, however that ends.
     with tempfile.TemporaryFile(dir=scratch) as target:
-        gap = _expand_into(report.core() if report else _read(path), target.fileno())
+        gap = _expand_into(report.core() if report else read_pieces(path), target.fileno())
         if report is not None:
             facts, keeper = report.facts, "apport"
         file = f"/proc/{os.getpid()}/fd/{target.fileno()}"
@@ -139,7 +139,7 @@ def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
 @contextlib.contextmanager
 def _opened_bundle(path: str, scratch: str | None) -> Iterator[KeptCore]:
     with private_folder("forensics-bundle-", scratch) as folder:
-        found = unpack_bundle(expand(_read(path)), folder)
+        found = unpack_bundle(expand(read_pieces(path)), folder)
         yield KeptCore(path=path, file=found.core, gap=found.gap, modules=found.files)
 
 
@@ -159,7 +159,7 @@ def _expand_into(pieces: Iterator[bytes], target: int) -> Gap | None:
     return Gap(what=what, remedy=damage.remedy)
 
 
-def _read(path: str) -> Iterator[bytes]:
+def read_pieces(path: str) -> Iterator[bytes]:
     if is_remote(path):
         yield from read_remote(path)
         return
@@ -187,7 +187,7 @@ def _expanded_head(path: str, head: bytes) -> bytes:
         EvidenceError: not even that can be expanded.
 
     """
-    return next(expand(_read(path)), b"") if is_compressed(head) else head
+    return next(expand(read_pieces(path)), b"") if is_compressed(head) else head
 
 
 def _newness(path: str) -> float:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -133,13 +134,21 @@ def _sightings(crashes: Iterable[Crash]) -> list[Sighting]:
                 parts=clean(crash.signature_parts),
                 path=clean(_whole_path(crash.core)),
                 host=clean(dict(crash.kept_facts).get("host") or host),
-                seen_s=min(now, max(0.0, written_s(crash.core) or now)),
+                seen_s=min(now, max(0.0, written_s(crash.core) or _told_s(crash) or now)),
                 depth=_DEPTHS[crash.depth],
                 builds=clean(_builds(crash)),
                 example=_example(crash) if number == 1 else "",
             )
         )
     return found
+
+
+def _told_s(crash: Crash) -> float | None:
+    """When it happened as its keeper wrote it down, for a core that is gone."""
+    try:
+        return datetime.fromisoformat(dict(crash.kept_facts)["time"]).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return None
 
 
 def _whole_path(core: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture import files
-from vllm_forensics.capture.core_sources import find_cores, opened_core
+from vllm_forensics.capture.core_sources import opened_core
 from vllm_forensics.capture.gdb import (
     GdbSession,
     gdb_for,
@@ -29,6 +29,7 @@ from vllm_forensics.diagnosis.values import notable_registers
 from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.vdso import VDSO
+from vllm_forensics.investigate.journal import told_crashes, with_records
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
@@ -71,6 +72,8 @@ class TriageOptions:
     """Debug information that the user gave."""
     since_s: float | None = None
     """Leave out cores that were written before, in seconds since the epoch."""
+    journal: bool = False
+    """Also tell all that this machine's journal knows of, whether or not the cores are there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +98,8 @@ def triage(
     `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one
     gdb each. `on_progress` is told after each core how far it is.
     """
-    cores = find_cores(paths, options.since_s)
+    told = told_crashes(paths, options.since_s, live=options.journal)
+    cores = told.paths
     own = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) if executor is None else None
     work = partial(_explain_all, options=options, pool=executor or own, on_progress=on_progress)
     try:
@@ -109,9 +113,10 @@ def triage(
             own.shutdown(cancel_futures=True)
             close_shared_unwinder()
             close_python_stacks()
-    crashes = tuple(_crashes(results, cores))
+    crashes = (*with_records(_crashes(results, cores), told), *told.crashes)
     failures = [result for core in cores if isinstance(result := results[core], Failure)]
-    if not cores:
+    failures += told.failures
+    if not crashes and not failures:
         failures.append(
             Failure(
                 path=", ".join(paths) or ".",

@@ -16,6 +16,8 @@ class Tier(StrEnum):
     LIBDW = "libdw"
     GDB = "gdb"
     PYSTACK = "pystack"
+    JOURNAL = "journal"
+    """What systemd-coredump wrote down of a core that is gone."""
 
 
 class Depth(StrEnum):

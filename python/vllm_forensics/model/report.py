@@ -72,7 +72,7 @@ class Crash:
     program: str | None
     command: str
     pid: int
-    architecture: Architecture
+    architecture: Architecture | None
     signal: Signal
     delivered: Signal
     fault: Fault

@@ -100,7 +100,7 @@ def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-_KEPT_FACTS: Final = ("time", "user", "unit", "host", "package", "system")
+_KEPT_FACTS: Final = ("time", "user", "unit", "container", "host", "package", "system")
 _GIL: Final = {"holds": "holds the GIL", "waits": "waits for the GIL"}
 _NOTED: Final = {FrameKind.INLINED: "inlined", FrameKind.PYTHON: "Python"}
 

@@ -137,7 +137,7 @@ class CrashWire(msgspec.Struct, frozen=True, kw_only=True):
     program: str | None
     command: str
     pid: int
-    architecture: str
+    architecture: str | None
     signal: SignalWire
     delivered: SignalWire
     reraised_by: str | None
@@ -225,7 +225,7 @@ def crash_to_wire(crash: Crash) -> CrashWire:
         program=crash.program,
         command=crash.command,
         pid=crash.pid,
-        architecture=crash.architecture.value,
+        architecture=crash.architecture.value if crash.architecture else None,
         signal=_signal(crash.signal),
         delivered=_signal(crash.delivered),
         reraised_by=crash.reraised_by,

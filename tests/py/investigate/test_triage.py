@@ -9,6 +9,7 @@ from tests.py.support.core_builder import CoreSpec, build_core, siginfo
 from tests.py.support.reports import null_crash, recursion_crash
 
 from vllm_forensics.investigate import triage as triaging
+from vllm_forensics.investigate.journal import Told
 from vllm_forensics.investigate.triage import (
     TriageOptions,
     gdb_command,
@@ -72,7 +73,7 @@ def test_any_executor_will_do(tmp_path: Path) -> None:
 
 
 def test_no_core_anywhere_is_a_failure_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triaging, "find_cores", lambda paths, since_s: [])
+    monkeypatch.setattr(triaging, "told_crashes", lambda paths, since_s, *, live: Told())
 
     report = triage([], NOTES_ONLY)
 

@@ -45,6 +45,7 @@ class CoreOptions:
     no_gdb: bool
     pid: int | None
     since: str | None
+    journal: bool
     scheduler: str | None
     audit: bool
     all_frames: bool
@@ -97,6 +98,11 @@ class CoreOptions:
     help="Only cores written since then: 90m, 12h, 7d, or a date (2026-11-29, 2026-11-29T08:00).",
 )
 @click.option(
+    "--journal",
+    is_flag=True,
+    help="All crashes that systemd's journal knows, also those whose core is gone.",
+)
+@click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Share the work with a Dask cluster that runs already: tcp://host:8786.",
@@ -141,6 +147,7 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
         depth=_depth(chosen),
         symbols=symbols,
         since_s=None if chosen.since is None else moment(chosen.since),
+        journal=chosen.journal,
     )
     if chosen.pid is not None:
         _look_at(chosen.pid, chosen, settings)

@@ -1,0 +1,260 @@
+"""Records of systemd-coredump in what journalctl and coredumpctl print.
+
+`journalctl -o json` has one object a line (also with `data: ` or RS before it, or spread over lines
+by -o json-pretty); a value that is not UTF-8 is an array of bytes, one that is large and was not
+asked for with --all is null. `-o export` (systemd.io/JOURNAL_EXPORT_FORMATS) has NAME=VALUE lines;
+a value with line breaks or other bytes has its name alone on a line, then its size as 64 bits,
+little end first, then itself. `coredumpctl info` and `list` are for people, and name no field; they
+are read into the fields that they were made of.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final
+
+Fields = Mapping[str, str]
+
+COREDUMP_MESSAGE: Final = "fc2e22bc6ee647b6b90729ab34a250b1"
+"""SD_MESSAGE_COREDUMP of sd-messages.h: the MESSAGE_ID of every such record."""
+_MARK: Final = COREDUMP_MESSAGE.encode()
+_LARGEST_VALUE: Final = 1 << 20
+_LARGEST_LINE: Final = 64 << 20
+_MAX_FIELDS: Final = 1024
+_MAX_RECORDS: Final = 100_000
+EMBEDDED: Final = "(in the journal)"
+"""The value of a COREDUMP field: the core itself, which is not read here."""
+
+_INFO_LINE: Final = re.compile(r"^ *([A-Z][A-Za-z -]*[A-Za-z]): (.*)$")
+_INFO_START: Final = re.compile(r"^ *PID: \d+ \(", re.MULTILINE)
+_INFO_FIELDS: Final = {
+    "Command Line": "COREDUMP_CMDLINE",
+    "Executable": "COREDUMP_EXE",
+    "Control Group": "COREDUMP_CGROUP",
+    "Unit": "COREDUMP_UNIT",
+    "User Unit": "COREDUMP_USER_UNIT",
+    "Slice": "COREDUMP_SLICE",
+    "Hostname": "COREDUMP_HOSTNAME",
+    "Package": "COREDUMP_PACKAGE_NAME",
+    "Container Command Line": "COREDUMP_CONTAINER_CMDLINE",
+}
+_NUMBERED: Final = {"UID": "COREDUMP_UID", "GID": "COREDUMP_GID", "Signal": "COREDUMP_SIGNAL"}
+_STORAGE: Final = re.compile(r"(?P<path>/.*?)(?: \((?P<state>[a-z, ]+)\))?$")
+_INFO_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
+_ROW: Final = re.compile(
+    r"^(?:[A-Z][a-z]{2} )?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<zone>\S+) +(?P<pid>\d+) +"
+    r"(?P<uid>\d+) +(?P<gid>\d+) +(?P<signal>SIG[A-Z0-9+]+|\d+) +"
+    r"(?P<state>present|missing|none|truncated|inaccessible|journal|error|-) +(?P<exe>\S.*?)"
+    r"(?: +(?P<size>-|[0-9.]+[BKMGT]?))?$",
+    re.MULTILINE,
+)
+
+
+def is_journal_export(head: bytes) -> bool:
+    """Does a file begin like journalctl's export format or JSON?"""
+    start = head.lstrip(b"\x1e\r\n ").removeprefix(b"data: ")
+    if start.startswith((b"__CURSOR=", b"__REALTIME_TIMESTAMP=", b"__SEQNUM=")):
+        return True
+    is_object = start.startswith(b"{") and (b'"__' in head or b'"_' in head or b'"MESSAGE' in head)
+    return is_object and any(name in head for name in (b'"__CURSOR"', b'"COREDUMP_', b'"_BOOT_ID"'))
+
+
+def is_coredumpctl(head: bytes) -> bool:
+    """Does a text begin like what coredumpctl prints, for people or as JSON?"""
+    text = head.decode("utf-8", "replace")
+    if _INFO_START.search(text) is not None or _ROW.search(text) is not None:
+        return True
+    return text.lstrip().startswith("[") and '"corefile"' in text
+
+
+def parse_journal_export(data: memoryview) -> Iterator[Fields]:
+    """The records of systemd-coredump in export format or JSON; whatever else there is, is skipped.
+
+    Damage ends only the record that it is in. Values above a megabyte are left out.
+    """
+    head = bytes(data[:4096]).lstrip(b"\x1e\r\n ").removeprefix(b"data: ")
+    records = _json_records(data) if head.startswith(b"{") else _export_records(data)
+    for _, record in zip(range(_MAX_RECORDS), records, strict=False):
+        yield record
+
+
+def parse_coredumpctl(text: str) -> Iterator[Fields]:
+    """The same of `coredumpctl info`, of `coredumpctl list` and of its `--json`."""
+    if text.lstrip().startswith("["):
+        yield from _listed_json(text)
+        return
+    starts = [found.start() for found in _INFO_START.finditer(text)]
+    for start, end in pairwise([*starts, len(text)]):
+        yield _info_record(text[start:end])
+    if not starts:
+        for _, row in zip(range(_MAX_RECORDS), _ROW.finditer(text), strict=False):
+            yield _row_record(row)
+
+
+def _json_records(data: memoryview) -> Iterator[Fields]:
+    pretty: list[bytes] | None = None
+    for line in _lines(data):
+        text = line.strip(b"\x1e\r ").removeprefix(b"data: ")
+        if text == b"{":
+            pretty = [text]
+        elif pretty is not None:
+            pretty.append(text)
+            if text in {b"}", b"},"}:
+                yield from _json_record(b"".join(pretty).rstrip(b","))
+                pretty = None
+        elif text.startswith(b"{"):
+            yield from _json_record(text)
+
+
+def _json_record(text: bytes) -> Iterator[Fields]:
+    if _MARK not in text:
+        return
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(found, dict) and found.get("MESSAGE_ID") == COREDUMP_MESSAGE:
+        values = {str(name): _json_value(value) for name, value in found.items()}
+        if "COREDUMP" in values:
+            values["COREDUMP"] = EMBEDDED
+        yield {name: value for name, value in values.items() if value is not None}
+
+
+def _json_value(value: Any) -> str | None:
+    """A string, an array of bytes, or several values of one field, of which the last counts."""
+    if isinstance(value, str):
+        return value[:_LARGEST_VALUE]
+    if isinstance(value, list) and value:
+        if all(isinstance(part, int) and 0 <= part < 256 for part in value):
+            return bytes(value[:_LARGEST_VALUE]).decode("utf-8", "surrogateescape")
+        return _json_value(value[-1])
+    return str(value) if isinstance(value, int | float) else None
+
+
+def _export_records(data: memoryview) -> Iterator[Fields]:
+    fields: dict[str, str] = {}
+    at, end = 0, len(data)
+    while at < end:
+        line, at = _line_at(data, at)
+        if not line:
+            if fields.get("MESSAGE_ID") == COREDUMP_MESSAGE:
+                yield fields
+            fields = {}
+            continue
+        name, equals, value = line.partition(b"=")
+        if not equals and at + 8 <= end:
+            size = int.from_bytes(data[at : at + 8], "little")
+            if at + 8 + size > end:
+                break
+            value = bytes(data[at + 8 : at + 8 + min(size, _LARGEST_VALUE)])
+            at += 8 + size + 1
+        if len(fields) < _MAX_FIELDS:
+            key = name.decode("ascii", "replace")
+            is_core = key == "COREDUMP"
+            fields[key] = EMBEDDED if is_core else value.decode("utf-8", "surrogateescape")
+    if fields.get("MESSAGE_ID") == COREDUMP_MESSAGE:
+        yield fields
+
+
+def _lines(data: memoryview) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        line, at = _line_at(data, at)
+        if len(line) < _LARGEST_LINE:
+            yield line
+
+
+def _line_at(data: memoryview, at: int) -> tuple[bytes, int]:
+    """The line that begins at `at`, cut at what is too long for one, and where the next begins."""
+    held = b""
+    step = 1 << 12
+    position = at
+    while position < len(data):
+        piece = bytes(data[position : position + step])
+        found = piece.find(b"\n")
+        if found >= 0:
+            return held + piece[:found], position + found + 1
+        if len(held) < _LARGEST_LINE:
+            held += piece
+        position += len(piece)
+        step = min(step * 2, 1 << 20)
+    return held, len(data)
+
+
+def _info_record(text: str) -> Fields:
+    fields = {"MESSAGE_ID": COREDUMP_MESSAGE}
+    head, _, message = text.partition("Message: ")
+    for line in head.splitlines():
+        found = _INFO_LINE.match(line)
+        if found is None:
+            continue
+        name, value = found[1], found[2].strip()
+        number, _, words = value.partition(" ")
+        if name == "PID":
+            fields |= {"COREDUMP_PID": number, "COREDUMP_COMM": words.strip("()")}
+        elif name in _NUMBERED:
+            fields[_NUMBERED[name]] = number
+        elif name in _INFO_FIELDS:
+            fields[_INFO_FIELDS[name]] = value
+        elif name == "Timestamp" and (when := _INFO_TIME.search(value)) is not None:
+            fields["COREDUMP_TIMESTAMP"] = _microseconds(when[1])
+        elif name == "Storage":
+            fields |= _storage(value)
+    lines = (line.strip() for line in message.splitlines())
+    return fields | {"MESSAGE": "\n".join(lines)}
+
+
+def _storage(value: str) -> dict[str, str]:
+    if value.startswith("journal"):
+        return {"COREDUMP": EMBEDDED}
+    found = _STORAGE.fullmatch(value)
+    if found is None:
+        return {}
+    cut = {"COREDUMP_TRUNCATED": "1"} if "truncated" in (found["state"] or "") else {}
+    return {"COREDUMP_FILENAME": found["path"]} | cut
+
+
+def _row_record(row: re.Match[str]) -> Fields:
+    fields = _listed(row["pid"], row["uid"], row["state"], row["exe"])
+    if row["zone"] == "UTC":
+        fields["COREDUMP_TIMESTAMP"] = _microseconds(row["time"])
+    signal = row["signal"]
+    return fields | {
+        "COREDUMP_SIGNAL_NAME" if signal.startswith("S") else "COREDUMP_SIGNAL": signal
+    }
+
+
+def _listed_json(text: str) -> Iterator[Fields]:
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for row in rows[:_MAX_RECORDS] if isinstance(rows, list) else ():
+        if isinstance(row, dict) and "pid" in row:
+            words = (row.get("pid"), row.get("uid"), row.get("corefile"), row.get("exe"))
+            fields = _listed(*(str(word) for word in words))
+            fields["COREDUMP_TIMESTAMP"] = str(row.get("time"))
+            yield fields | {"COREDUMP_SIGNAL": str(row.get("sig"))}
+
+
+def _listed(pid: str, uid: str, state: str, program: str) -> dict[str, str]:
+    """What a list says: not where a core lies, only that one is there."""
+    fields = {"MESSAGE_ID": COREDUMP_MESSAGE, "COREDUMP_PID": pid, "COREDUMP_UID": uid}
+    fields["COREDUMP_EXE"] = program
+    if state in {"present", "truncated", "inaccessible", "missing", "error"}:
+        fields["COREDUMP_FILENAME"] = ""
+    if state == "truncated":
+        fields["COREDUMP_TRUNCATED"] = "1"
+    return fields | ({"COREDUMP": EMBEDDED} if state == "journal" else {})
+
+
+def _microseconds(text: str) -> str:
+    try:
+        when = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return ""
+    return str(int(when.timestamp()) * 1_000_000)

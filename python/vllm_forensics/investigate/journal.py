@@ -1,0 +1,358 @@
+"""Crashes that systemd's journal tells of: what it adds to a core, and those whose core is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from vllm_forensics.capture.core_keepers import systemd_facts
+from vllm_forensics.capture.core_sources import find_cores
+from vllm_forensics.capture.files import is_regular_file, written_s
+from vllm_forensics.capture.journal import (
+    ask_journal,
+    core_matches,
+    has_journal,
+    is_journal_place,
+    journal_head,
+    opened_text,
+    this_host,
+)
+from vllm_forensics.capture.remote_files import is_remote
+from vllm_forensics.diagnosis.explain import diagnose
+from vllm_forensics.errors import EvidenceError, ToolError
+from vllm_forensics.evidence.journal_crash import journal_crash
+from vllm_forensics.evidence.journal_records import (
+    COREDUMP_MESSAGE,
+    Fields,
+    is_coredumpctl,
+    is_journal_export,
+    parse_coredumpctl,
+    parse_journal_export,
+)
+from vllm_forensics.investigate.journal_image import JournalImage
+from vllm_forensics.model.answer import Depth, Gap, Known, Tier
+from vllm_forensics.model.finding import FaultKind
+from vllm_forensics.model.journal import CoreState, JournalCrash
+from vllm_forensics.model.report import (
+    Crash,
+    Failure,
+    Fault,
+    ModuleReport,
+    ThreadReport,
+)
+from vllm_forensics.model.signals import signal_name
+from vllm_forensics.model.stack import Stack
+
+KEEPER: Final = "systemd-coredump"
+_MATCH: Final = f"MESSAGE_ID={COREDUMP_MESSAGE}"
+_MAX_TEXT: Final = 256 << 20
+_SETTINGS: Final = "/etc/systemd/coredump.conf"
+_PAGE: Final = 4096
+_LAG_S: Final = 5.0
+"""The core is written a little after the fault that its record tells the time of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What journals tell, parted by what can be looked into."""
+
+    paths: tuple[str, ...] = ()
+    """What was named and is no journal, and the cores that records name and that are here."""
+    records: tuple[tuple[str, JournalCrash], ...] = ()
+    """Records of those cores, by path."""
+    crashes: tuple[Crash, ...] = ()
+    """Crashes whose core is not here."""
+    failures: tuple[Failure, ...] = ()
+
+
+def told_crashes(paths: Sequence[str], since_s: float | None, *, live: bool) -> Told:
+    """Part what was named into cores and what journals tell; without a path, the newest crash.
+
+    `since_s` leaves out what is older, in seconds since the epoch. `live`: all that this machine's
+    own journal knows too.
+    """
+    if not paths and not live:
+        return with_live_records(newest_told(find_cores((), since_s)))
+    told = journals_among(paths, since_s)
+    found = find_cores(told.paths, since_s) if told.paths else []
+    told = replace(told, paths=tuple(found))
+    if live:
+        told = _joined(told, live_journal(since_s))
+    return with_live_records(replace(told, paths=tuple(dict.fromkeys(told.paths))))
+
+
+def with_records(crashes: Iterable[Crash], told: Told) -> tuple[Crash, ...]:
+    """Add to each crash what a journal says of its core."""
+    records = dict(told.records)
+    return tuple(
+        with_record(crash, records[crash.core]) if crash.core in records else crash
+        for crash in crashes
+    )
+
+
+def journals_among(paths: Sequence[str], since_s: float | None) -> Told:
+    """Read the journals among `paths`; cores that they name come to the rest."""
+    told = Told()
+    for path in paths:
+        try:
+            found = _records(path, since_s)
+        except (EvidenceError, ToolError) as error:
+            failure = Failure(path=path, error=error.message, remedy=error.remedy)
+            told = replace(told, failures=(*told.failures, failure))
+            continue
+        if found is None:
+            told = replace(told, paths=(*told.paths, path))
+            continue
+        recent = [crash for crash in found if _is_since(crash, since_s)]
+        if not found:
+            told = replace(told, failures=(*told.failures, _nothing_in(path)))
+        told = _joined(told, _parted(recent, path))
+    return told
+
+
+def live_journal(since_s: float | None) -> Told:
+    """All crashes that this machine's own journal knows, the newest first."""
+    try:
+        data = ask_journal(_MATCH, since_s=since_s)
+    except ToolError as error:
+        failure = Failure(path="systemd's journal", error=error.message, remedy=error.remedy)
+        return Told(failures=(failure,))
+    return _parted(_crashes(parse_journal_export(memoryview(data))), "systemd's journal")
+
+
+def newest_told(newest: Sequence[str]) -> Told:
+    """The newest crash of this machine's journal, if it is younger than the newest core."""
+    if not has_journal():
+        return Told(paths=tuple(newest))
+    try:
+        data = ask_journal(_MATCH, newest=1)
+    except ToolError:
+        return Told(paths=tuple(newest))
+    record = next(iter(_crashes(parse_journal_export(memoryview(data)))), None)
+    if record is None or record.seconds is None:
+        return Told(paths=tuple(newest))
+    if any((written_s(core) or 0.0) + _LAG_S > record.seconds for core in newest):
+        return Told(paths=tuple(newest))
+    return _parted([record], "systemd's journal")
+
+
+def with_live_records(told: Told) -> Told:
+    """Add what this machine's journal says of systemd-coredump's files among the paths."""
+    known = {path for path, _ in told.records}
+    asked = [path for path in told.paths if path not in known and systemd_facts(path)]
+    if not asked or not has_journal():
+        return told
+    absolute = {os.path.abspath(path): path for path in asked}  # noqa: PTH100 - surrogates
+    try:
+        data = ask_journal(_MATCH, *core_matches(list(absolute)))
+    except ToolError:
+        return told
+    found = _crashes(parse_journal_export(memoryview(data)))
+    gone = [crash for crash in found if crash.core and not is_regular_file(crash.core)]
+    kept = [(absolute[crash.core], crash) for crash in found if crash.core in absolute]
+    lost = {absolute[crash.core] for crash in gone if crash.core in absolute}
+    return replace(
+        told,
+        paths=tuple(path for path in told.paths if path not in lost),
+        records=(*told.records, *((path, crash) for path, crash in kept if path not in lost)),
+        crashes=(*told.crashes, *(crash_without_core(crash, "") for crash in gone)),
+    )
+
+
+def with_record(crash: Crash, record: JournalCrash) -> Crash:
+    """A core's crash with what the journal says of it."""
+    facts = dict(record.facts) | dict(crash.kept_facts)
+    gaps = crash.gaps
+    if record.truncated:
+        gaps = (*gaps, _cut(record))
+    return replace(
+        crash,
+        keeper=KEEPER,
+        command=record.fact("command") or crash.command,
+        kept_facts=tuple(facts.items()),
+        gaps=gaps,
+    )
+
+
+def crash_without_core(record: JournalCrash, source: str) -> Crash:
+    """What can be said of a crash by its record alone. `source` is where that was read."""
+    image = JournalImage(record)
+    diagnosis = diagnose(image)
+    if diagnosis is None:  # an image of a record always has a thread
+        raise EvidenceError("a record without a process", remedy="coredumpctl info PID")
+    threads = []
+    for thread in image.threads:
+        answer = image.unwind(thread)
+        stack = answer.value if isinstance(answer, Known) else Stack(tid=thread.tid, frames=())
+        threads.append(
+            ThreadReport(
+                tid=thread.tid, name=None, crashed=thread.crashed, stack=stack, registers={}
+            )
+        )
+    has_names = any(frame.function for frame in threads[0].stack.frames)
+    name = signal_name(record.signal) if record.signal else "a signal that the record does not name"
+    known = diagnosis.finding.kind is not FaultKind.UNKNOWN
+    where = (
+        f" It happened in {diagnosis.culprit.function}."
+        if (diagnosis.culprit is not None and diagnosis.culprit.function)
+        else ""
+    )
+    missing = what_became_of_it(record)
+    return Crash(
+        core=record.core or f"{source or 'journal'}: PID {record.pid}",
+        program=image.process.program,
+        command=image.process.command,
+        pid=record.pid,
+        architecture=record.architecture,
+        signal=diagnosis.signal,
+        delivered=diagnosis.delivered,
+        fault=Fault(
+            kind=diagnosis.finding.kind,
+            access=None,
+            address=None,
+            size=None,
+            instruction=None,
+            message=diagnosis.finding.message,
+        ),
+        culprit=diagnosis.culprit,
+        threads=tuple(threads),
+        modules=tuple(
+            ModuleReport(
+                path=module.path,
+                build_id=module.build_id,
+                start=module.start,
+                end=module.end,
+                debug_info=None,
+                matches_core=None,
+            )
+            for module in image.modules
+        ),
+        explanation=diagnosis.explanation if known else f"It was ended by {name}.{where}",
+        proof=("the record of systemd-coredump in the journal; the core is not here",),
+        next_steps=_steps(record),
+        signature=diagnosis.signature,
+        signature_parts=diagnosis.signature_parts,
+        gaps=(missing,),
+        depth=Depth.STACK if has_names else Depth.NOTES,
+        keeper=KEEPER,
+        kept_facts=record.facts,
+    )
+
+
+def what_became_of_it(record: JournalCrash) -> Gap:
+    """Why the core of a record is not here, and what keeps the next one."""
+    host = record.fact("host")
+    elsewhere = host is not None and host != this_host()
+    dump = f"coredumpctl dump {record.pid} -o core.{record.pid}"
+    if record.state is CoreState.JOURNAL:
+        return _gap(
+            "the core lies in the journal itself (Storage=journal)",
+            (f"on {host}: " if elsewhere else "") + dump,
+        )
+    if record.state is CoreState.FILE and elsewhere:
+        return _gap(
+            f"the core was kept on {host}, as {record.core or 'coredumpctl lists it'}",
+            f"there: {dump}; forensics bundle core.{record.pid}; copy the bundle here",
+        )
+    if record.state is CoreState.FILE:
+        return _gap(
+            f"the core was kept as {record.core or 'a file'}, and is gone: removed since, by age "
+            "(three days, by systemd-tmpfiles), by MaxUse= or KeepFree=, or by hand",
+            f"MaxUse= and KeepFree= in {_SETTINGS}; d /var/lib/systemd/coredump - - - 14d in "
+            "/etc/tmpfiles.d/coredump.conf keeps them longer",
+        )
+    if record.truncated:
+        return _cut(record)
+    if record.core_limit is not None and record.core_limit < _PAGE:
+        return _gap(
+            f"no core was kept: the process's own limit was {record.core_limit} bytes",
+            "ulimit -c unlimited before it starts; in a unit: LimitCORE=infinity",
+        )
+    return _gap(
+        "systemd-coredump kept no core: Storage=none, or it was larger than ExternalSizeMax=",
+        f"Storage=external and ExternalSizeMax= in {_SETTINGS}   (systemd-analyze cat-config "
+        "systemd/coredump.conf shows what holds)",
+    )
+
+
+def _cut(record: JournalCrash) -> Gap:
+    limit = record.core_limit
+    own = f", or than the process's own limit of {limit} bytes" if limit and limit < 1 << 50 else ""
+    kept = "cut off" if record.state is CoreState.FILE else "not kept"
+    return _gap(
+        f"the core was {kept}: it was larger than ProcessSizeMax= or ExternalSizeMax= allows{own}",
+        f"raise ProcessSizeMax= and ExternalSizeMax= in {_SETTINGS}, and LimitCORE= of the unit",
+    )
+
+
+def _gap(what: str, remedy: str) -> Gap:
+    return Gap(what=what, remedy=remedy, tier=Tier.JOURNAL)
+
+
+def _steps(record: JournalCrash) -> tuple[str, ...]:
+    steps = [f"coredumpctl info {record.pid}   (all that the journal has, where it was written)"]
+    unit = record.fact("unit")
+    if unit:
+        steps.insert(0, f"journalctl -u {unit}   (what it said before)")
+    return tuple(steps)
+
+
+def _records(path: str, since_s: float | None) -> list[JournalCrash] | None:
+    """The crashes of a journal; None where `path` is none."""
+    if is_remote(path):
+        return None
+    if is_journal_place(path):
+        data = ask_journal(_MATCH, place=path, since_s=since_s)
+        return _crashes(parse_journal_export(memoryview(data)))
+    try:
+        head = journal_head(path)
+    except EvidenceError:
+        return None  # what is wrong with it is told when it is opened
+    if is_journal_export(head):
+        with opened_text(path) as text:
+            return _crashes(parse_journal_export(text))
+    if head[:4] != b"\x7fELF" and is_coredumpctl(head):
+        with opened_text(path) as text:
+            return _crashes(parse_coredumpctl(bytes(text[:_MAX_TEXT]).decode("utf-8", "replace")))
+    return None
+
+
+def _crashes(records: Iterable[Fields]) -> list[JournalCrash]:
+    return [crash for fields in records if (crash := journal_crash(fields)) is not None]
+
+
+def _parted(crashes: Iterable[JournalCrash], source: str) -> Told:
+    paths: list[str] = []
+    records: list[tuple[str, JournalCrash]] = []
+    without: dict[JournalCrash, Crash] = {}
+    for crash in crashes:
+        if crash.core and is_regular_file(crash.core):
+            paths.append(crash.core)
+            records.append((crash.core, crash))
+        else:
+            without.setdefault(crash, crash_without_core(crash, source))
+    return Told(paths=tuple(paths), records=tuple(records), crashes=tuple(without.values()))
+
+
+def _joined(left: Told, right: Told) -> Told:
+    return Told(
+        paths=(*left.paths, *right.paths),
+        records=(*left.records, *right.records),
+        crashes=(*left.crashes, *right.crashes),
+        failures=(*left.failures, *right.failures),
+    )
+
+
+def _is_since(crash: JournalCrash, since_s: float | None) -> bool:
+    return since_s is None or crash.seconds is None or crash.seconds >= since_s
+
+
+def _nothing_in(path: str) -> Failure:
+    return Failure(
+        path=path,
+        error="is a journal, but tells of no core dump",
+        remedy=f"was it filtered? journalctl --all -o export {_MATCH} > crashes.export   "
+        "(forensics log reads what else died)",
+    )
