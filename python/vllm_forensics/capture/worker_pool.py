@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import selectors
+import select
 import subprocess
 import threading
 import time
@@ -133,10 +133,7 @@ class _Worker:
         deadline = time.monotonic() + self._timeout_s
         try:
             self._send(len(request).to_bytes(_LENGTH_BYTES, "big") + request, deadline)
-            size = int.from_bytes(self._receive(_LENGTH_BYTES, deadline), "big")
-            if size > _MAX_ANSWER:
-                raise WorkerGoneError("its answer has no end")
-            return self._receive(size, deadline)
+            return self._receive(deadline)
         except BrokenPipeError as error:
             raise WorkerGoneError(self._epitaph()) from error
 
@@ -144,26 +141,31 @@ class _Worker:
         descriptor = _open_pipe(self._child.stdin).fileno()
         os.set_blocking(descriptor, False)
         rest = memoryview(data)
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_WRITE)
-            while rest:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise WorkerGoneError("it did not read its request in time")
+        while rest:
+            try:
                 rest = rest[os.write(descriptor, rest[:_CHUNK]) :]
+            except BlockingIOError:
+                if not _ready(descriptor, select.POLLOUT, deadline):
+                    raise WorkerGoneError("it did not read its request in time") from None
 
-    def _receive(self, size: int, deadline: float) -> bytes:
+    def _receive(self, deadline: float) -> bytes:
+        """One frame; a child that says more than it was asked is not believed."""
         descriptor = _open_pipe(self._child.stdout).fileno()
-        data = bytearray()
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_READ)
-            while len(data) < size:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise WorkerGoneError("no answer in time")
-                chunk = os.read(descriptor, min(size - len(data), _CHUNK))
-                if not chunk:
-                    raise WorkerGoneError(self._epitaph())
-                data += chunk
-        return bytes(data)
+        data, size = bytearray(), _LENGTH_BYTES
+        while len(data) < size:
+            if not _ready(descriptor, select.POLLIN, deadline):
+                raise WorkerGoneError("no answer in time")
+            chunk = os.read(descriptor, _CHUNK)
+            if not chunk:
+                raise WorkerGoneError(self._epitaph())
+            data += chunk
+            if len(data) >= _LENGTH_BYTES:
+                size = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
+            if size > _MAX_ANSWER:
+                raise WorkerGoneError("its answer has no end")
+        if len(data) > size:
+            raise WorkerGoneError("it answered more than it was asked")
+        return bytes(data[_LENGTH_BYTES:])
 
     def _epitaph(self) -> str:
         """How it ended, once its pipes are closed."""
@@ -172,6 +174,13 @@ class _Worker:
         except subprocess.TimeoutExpired:
             return "it closed its pipes"
         return f"signal {-status}" if status < 0 else f"exit status {status}"
+
+
+def _ready(descriptor: int, event: int, deadline: float) -> bool:
+    """Wait until a pipe can be used, or is closed; False at the deadline."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
 def _open_pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -8,6 +8,7 @@ from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.model.answer import Gap
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.stack import Frame, FrameKind, Recursion
+from vllm_forensics.model.word_search import positions_of_word
 
 _MAX_PERIOD: Final = 12
 _LEAST_REPEATS: Final = 3
@@ -65,4 +66,5 @@ def _count_in_memory(image: Image, context: FaultContext, return_address: int) -
     raw = image.read(start, min(mapping_end - start, _LONGEST_STACK))
     if isinstance(raw, Gap):
         return 0
-    return raw.value.count(return_address.to_bytes(8, "little"))
+    word = return_address.to_bytes(8, "little")
+    return sum(1 for _ in positions_of_word(raw.value, word))

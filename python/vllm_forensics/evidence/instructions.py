@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vllm_forensics.evidence.machines import MACHINES
+from vllm_forensics.evidence.moved_code import DecodedCode
 from vllm_forensics.evidence.plain_operands import plain_instruction
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import Address, Architecture
@@ -46,13 +47,19 @@ def decode_function(
     code = _read_up_to(memory, start, pc - start + _WINDOW)
     if isinstance(code, Gap):
         return code
-    decoded = tuple(decode(code, start, architecture))
+    known = _decoded_code(architecture)
+    decoded = known.decode(code, start)
     if not any(instruction.address == pc for instruction in decoded):
-        decoded = tuple(decode(code[pc - start :], pc, architecture))
+        decoded = known.decode(code[pc - start :], pc)
     if not decoded:
         shown = code[pc - start :][:_LONGEST].hex(" ")
         return Gap(what=f"the bytes at {pc:#x} are no instruction: {shown}")
     return Known(value=decoded)
+
+
+@cache
+def _decoded_code(architecture: Architecture) -> DecodedCode:
+    return DecodedCode(partial(decode, architecture=architecture))
 
 
 def decode(code: bytes, address: Address, architecture: Architecture) -> list[Instruction]:

@@ -26,6 +26,7 @@ from vllm_forensics.model.process import (
     SignalFrame,
     Thread,
 )
+from vllm_forensics.model.word_search import positions_of_word
 
 _FAULT_SIGNALS: Final = {4, 5, 7, 8, 11}  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
 
@@ -118,15 +119,12 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
     frames = []
     reader = _FrameReader(memory, thread)
     for restorer in _restorers(memory):
-        wanted = restorer.to_bytes(8, "little")
-        at = stack.value.find(wanted)
-        while at >= 0:
+        for at in positions_of_word(stack.value, restorer.to_bytes(8, "little")):
             frame = reader.parse(stack.value[at : at + _FRAME_SIZE], low + at)
             if frame is not None and (
                 frame.address >= thread.sp or (frame.pc, frame.sp) == (thread.pc, thread.sp)
             ):
                 frames.append(frame)
-            at = stack.value.find(wanted, at + 8)
     return tuple(sorted(frames, key=lambda frame: frame.address))
 
 

@@ -41,6 +41,9 @@ _OTHER_FRAMES: Final = 24
 _MAX_THREADS: Final = 256
 _MAX_ROUNDS: Final = 128
 _MAX_LINES: Final = 65_536
+_MAX_PROGRAMS: Final = 256
+_MAX_MET: Final = 64
+"""Modules of one program; each must be looked up and checked in each of its cores."""
 
 _SYMBOL_VERSION: Final = re.compile(r"@@?[A-Z][\w.]*$")
 """Of a .symtab: `pthread_mutex_lock@@GLIBC_2.2.5`."""
@@ -64,7 +67,31 @@ class _LineMemory:
         self._known[key] = lines
 
 
+class _ModuleMemory:
+    """The modules that stood on the stacks of a program's cores: the next core's are likely there.
+
+    A module that is handed over at once saves a walk that ends at it, and changes no walk.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, None]] = {}
+
+    def of(self, program: str) -> tuple[str, ...]:
+        """The paths that were met, a few."""
+        return tuple(self._known.get(program, ()))
+
+    def add(self, program: str, paths: Iterable[str]) -> None:
+        """Remember more of them."""
+        if program not in self._known and len(self._known) >= _MAX_PROGRAMS:
+            self._known.clear()
+        known = self._known.setdefault(program, {})
+        known |= dict.fromkeys(path for path in paths if path != VDSO)
+        for path in tuple(known)[_MAX_MET:]:
+            del known[path]
+
+
 _LINES: Final = _LineMemory()
+_MET: Final = _ModuleMemory()
 
 
 class WalkedStacks:
@@ -115,11 +142,14 @@ class WalkedStacks:
 
     def _walk_all(self) -> dict[int, Stack]:
         threads = self._notes.threads[:_MAX_THREADS]
+        program = self._notes.process.program or ""
+        self._add_met(program)
         walks = self._walk([self._start(thread) for thread in threads])
         walks = [
             self._beyond_bad_calls(thread, self._beyond_trampoline(thread, walk))
             for thread, walk in zip(threads, walks, strict=True)
         ]
+        _MET.add(program, self._files)
         places = [(frame.pc, frame.is_call) for walk in walks for frame in walk.frames]
         lines = self._lines_of(places)
         return {
@@ -145,12 +175,21 @@ class WalkedStacks:
                 break
         return list(walks)
 
+    def _add_met(self, program: str) -> None:
+        """Hand over what other cores of the program came to, as far as this one maps it."""
+        met = _MET.of(program)
+        for module in self._notes.modules if met else ():
+            if module.path in met and module.path not in self._files:
+                self._add(module)
+
     def _add_module_of(self, frame: WalkedFrame) -> bool:
         """Hand over the file of a frame's module; False where that changes nothing."""
         found = self._notes.module_at(frame.pc)
         if isinstance(found, Gap) or found.value.path in self._files:
             return False
-        module = found.value
+        return self._add(found.value)
+
+    def _add(self, module: Module) -> bool:
         file = self._notes.module_file(module)
         if isinstance(file, Gap):
             return False

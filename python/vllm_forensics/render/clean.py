@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from functools import cache
-from typing import Final, TypeVar, cast
+from functools import cache, lru_cache
+from typing import Any, Final, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -34,6 +34,12 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
+_SHORT: Final = 512
+_NUMBERS: Final = frozenset(
+    f"{kind}{none}" for kind in ("int", "bool", "float", "Address") for none in ("", " | None")
+)
+"""Types as they are annotated, of fields that hold no text."""
+_FIELDS_WITH_TEXT: Final[dict[type[Any], tuple[str, ...]]] = {}
 _SAFE_ASCII: Final = bytes(code for code in range(128) if not _UNSAFE.match(chr(code)))
 
 
@@ -126,16 +132,22 @@ def escape(text: str) -> str:
 
 def clean(value: T, *, include_secrets: bool = False) -> T:
     """A copy of a model value with every string escaped, and masked unless told otherwise."""
+    return map_strings(value, escape if include_secrets else _escaped_and_masked)
 
-    def treat(text: str) -> str:
-        if include_secrets:
-            return escape(text)
-        masked = mask_secrets(text)
-        escaped = escape(masked)
-        # Once more at the end: `token=` and a control character is a name and a value only then.
-        return escaped if escaped == text else mask_secrets(escaped)
 
-    return map_strings(value, treat)
+def _escaped_and_masked(text: str) -> str:
+    return _known_text(text) if len(text) <= _SHORT else _treated(text)
+
+
+def _treated(text: str) -> str:
+    masked = mask_secrets(text)
+    escaped = escape(masked)
+    # Once more at the end: `token=` and a control character is a name and a value only then.
+    return escaped if escaped == text else mask_secrets(escaped)
+
+
+_known_text: Final = lru_cache(maxsize=16_384)(_treated)
+"""Many cores of one program have the same paths and functions."""
 
 
 def map_strings(value: T, treat: Callable[[str], str]) -> T:
@@ -144,22 +156,28 @@ def map_strings(value: T, treat: Callable[[str], str]) -> T:
     return cast("T", _map_strings(value, treat))
 
 
-def _map_strings(value: object, treat: Callable[[str], str]) -> object:
-    if isinstance(value, Enum):
-        return value
+def _map_strings(value: Any, treat: Callable[[str], str]) -> object:
     if isinstance(value, str):
-        return treat(value)
+        return value if isinstance(value, Enum) else treat(value)
     if isinstance(value, tuple):
-        return tuple(_map_strings(item, treat) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        changes = {}
-        for field in fields(value):
-            before = getattr(value, field.name)
-            after = _map_strings(before, treat)
-            if after is not before and after != before:
-                changes[field.name] = after
-        return replace(value, **changes) if changes else value
-    return value
+        return tuple([_map_strings(item, treat) for item in value])
+    changes = {}
+    for name in _fields_with_text(type(value)):
+        before = getattr(value, name)
+        after = _map_strings(before, treat)
+        if after is not before and after != before:
+            changes[name] = after
+    return replace(value, **changes) if changes else value
+
+
+def _fields_with_text(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a dataclass that may hold strings; none of anything else."""
+    found = _FIELDS_WITH_TEXT.get(kind)
+    if found is None:
+        every = fields(kind) if is_dataclass(kind) else ()
+        found = tuple(field.name for field in every if field.type not in _NUMBERS)
+        _FIELDS_WITH_TEXT[kind] = found
+    return found
 
 
 def _visible(match: re.Match[str]) -> str:
