@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, NamedTuple
 
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.record import dataclass
@@ -108,9 +108,8 @@ class Header:
         return EM_NAMES.get(self.machine, f"machine {self.machine}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A program header."""
+class Segment(NamedTuple):
+    """A program header; a tuple, as a process that maps hundreds of modules has thousands."""
 
     type: int
     flags: int
@@ -121,8 +120,7 @@ class Segment:
     align: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(NamedTuple):
     """A section header, with its name resolved."""
 
     name: str
@@ -190,31 +188,54 @@ def parse_segments(data: Bytes, header: Header) -> tuple[Segment, ...]:
     count = min(header.phnum, max(0, len(data) - header.phoff) // size)
     table = data[header.phoff : header.phoff + count * size]
     return tuple(
-        Segment(
-            type=kind, flags=flags, offset=offset, address=address,
-            file_size=file_size, memory_size=memory_size, align=align,
-        )
-        for kind, flags, offset, address, _, file_size, memory_size, align
-        in header.layout.segments(table)
+        [
+            Segment(kind, flags, offset, address, file_size, memory_size, align)
+            for kind, flags, offset, address, _, file_size, memory_size, align
+            in header.layout.segments(table)
+        ]
     )  # fmt: skip
 
 
 def parse_sections(data: Bytes, header: Header) -> tuple[Section, ...]:
     """Read the section headers with their names; none where the table is damaged or stripped."""
-    end = header.shoff + header.shnum * header.layout.section.size
-    if not header.shoff or end > len(data) or header.shnum > _MAX_SECTIONS:
-        return ()
-    rows = list(header.layout.section.iter_unpack(data[header.shoff : end]))
-    if header.shstrndx >= len(rows):
-        return ()
-    names = data[rows[header.shstrndx][4] :][: rows[header.shstrndx][5]]
+    rows = _section_rows(data, header)
+    names = _section_names(data, header)
     return tuple(
-        Section(
-            name=text_at(names, row[0]), type=row[1], address=row[3], offset=row[4],
-            size=row[5], link=row[6], entry_size=row[9],
-        )
-        for row in rows
-    )  # fmt: skip
+        [
+            Section(text_at(names, name), kind, address, offset, size, link, entry_size)
+            for name, kind, _, address, offset, size, link, _, _, entry_size in rows
+        ]
+    )
+
+
+def has_section(data: Bytes, header: Header, *wanted: str) -> bool:
+    """Does a section have one of these names? Without reading all of them."""
+    raw = bytes(_section_names(data, header))
+    present = {name for name in wanted if f"{name}\0".encode() in raw}
+    rows = _section_rows(data, header) if present else ()
+    names = memoryview(raw)
+    return any(text_at(names, row[0]) in present for row in rows)
+
+
+def _section_rows(data: Bytes, header: Header) -> Iterable[tuple[int, ...]]:
+    if not _has_section_names(data, header):
+        return ()
+    size = header.layout.section.size
+    return header.layout.section.iter_unpack(data[header.shoff :][: header.shnum * size])
+
+
+def _section_names(data: Bytes, header: Header) -> Bytes:
+    if not _has_section_names(data, header):
+        return memoryview(b"")
+    layout = header.layout.section
+    row = layout.unpack_from(data, header.shoff + header.shstrndx * layout.size)
+    return data[row[4] :][: row[5]]
+
+
+def _has_section_names(data: Bytes, header: Header) -> bool:
+    end = header.shoff + header.shnum * header.layout.section.size
+    is_whole = header.shoff > 0 and end <= len(data) and header.shnum <= _MAX_SECTIONS
+    return is_whole and header.shstrndx < header.shnum
 
 
 def parse_notes(data: Bytes, align: int = 4, layout: Layout = LITTLE_64) -> Iterator[Note]:
@@ -245,7 +266,8 @@ def build_id_of(notes: Iterator[Note]) -> str | None:
 def text_at(data: Bytes, offset: int, limit: int = 4096) -> str:
     """A NUL-terminated string; bytes that are not UTF-8 are kept as surrogates."""
     raw = bytes(data[offset : offset + limit])
-    return raw.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    end = raw.find(b"\0")
+    return (raw[:end] if end >= 0 else raw).decode("utf-8", "surrogateescape")
 
 
 def _round_up(value: int, align: int) -> int:

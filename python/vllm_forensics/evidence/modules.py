@@ -21,6 +21,7 @@ from vllm_forensics.evidence.elf import (
     Section,
     Segment,
     build_id_of,
+    has_section,
     parse_header,
     parse_notes,
     parse_sections,
@@ -88,33 +89,35 @@ class ModuleFile:
         The program headers of a separate debug file may point to where the notes were in the whole
         one (eu-strip -f leaves them so); its sections are right.
         """
-        places = [
-            (segment.offset, segment.file_size, segment.align)
-            for segment in self.segments
-            if segment.type == PT_NOTE
-        ]
-        places += [(s.offset, s.size, 4) for s in self.sections if s.type == SHT_NOTE]
-        for offset, size, align in places:
+        for offset, size, align in self._note_places():
             raw = self.data[offset : offset + size]
             if found := build_id_of(parse_notes(raw, align, self.header.layout)):
                 return found
         return None
 
-    @property
+    def _note_places(self) -> Iterator[tuple[int, int, int]]:
+        for segment in self.segments:
+            if segment.type == PT_NOTE:
+                yield segment.offset, segment.file_size, segment.align
+        for section in self.sections:
+            if section.type == SHT_NOTE:
+                yield section.offset, section.size, 4
+
+    @cached_property
     def has_debug_info(self) -> bool:
         """Are there DWARF lines and types, in the file itself or beside it?"""
-        own = any(section.name in {".debug_info", ".zdebug_info"} for section in self.sections)
+        own = has_section(self.data, self.header, ".debug_info", ".zdebug_info")
         return own or (self.debug is not None and self.debug.has_debug_info)
 
     @property
     def has_lines(self) -> bool:
         """Does the file itself say which line its code is from?"""
-        return any(section.name in {".debug_line", ".zdebug_line"} for section in self.sections)
+        return has_section(self.data, self.header, ".debug_line", ".zdebug_line")
 
-    @property
+    @cached_property
     def has_symbol_table(self) -> bool:
         """Does the file carry .symtab, not only the exported names?"""
-        return any(section.name == ".symtab" for section in self.sections)
+        return has_section(self.data, self.header, ".symtab")
 
     @property
     def has_code(self) -> bool:

@@ -11,6 +11,7 @@ from tests.py.support.sample_library import SampleLibrary
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.elf import (
     build_id_of,
+    has_section,
     parse_header,
     parse_notes,
     parse_sections,
@@ -91,10 +92,24 @@ def test_sections_have_their_names(library: SampleLibrary) -> None:
     assert {".text", ".dynsym", ".symtab", ".debug_info"} <= names
 
 
+def test_a_section_is_looked_up_as_all_of_them_are_read(library: SampleLibrary) -> None:
+    data = memoryview(library.whole.read_bytes())
+    header = parse_header(data)
+    names = {section.name for section in parse_sections(data, header)}
+
+    looked_up = {
+        name for name in (*names, "info", ".zdebug_info") if has_section(data, header, name)
+    }
+
+    assert looked_up == names
+    assert has_section(data, header, ".zdebug_info", ".debug_info")
+
+
 def test_a_section_table_beyond_the_end_is_none(library: SampleLibrary) -> None:
     data = memoryview(library.whole.read_bytes()[:-1])
 
     assert parse_sections(data, parse_header(data)) == ()
+    assert not has_section(data, parse_header(data), ".text")
 
 
 def test_notes_are_walked_to_their_end() -> None:
@@ -146,4 +161,5 @@ def test_no_bytes_raise_anything_but_evidence_error(tail: bytes, is_elf: bool) -
         return
     parse_segments(data, header)
     parse_sections(data, header)
+    has_section(data, header, "")
     build_id_of(parse_notes(data))
