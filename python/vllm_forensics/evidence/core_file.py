@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import struct
-import sys
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, Protocol
 
 from vllm_forensics.errors import EvidenceError
-from vllm_forensics.evidence.core_notes import MappedFile, Notes
-from vllm_forensics.evidence.core_regions import Regions, split_deleted
+from vllm_forensics.evidence.core_memory import CoreMemory
+from vllm_forensics.evidence.core_modules import ModuleTable, find_modules
+from vllm_forensics.evidence.core_notes import Notes
+from vllm_forensics.evidence.core_regions import Regions
 from vllm_forensics.evidence.demangle import demangle
 from vllm_forensics.evidence.elf import (
     ET_CORE,
-    PF_R,
-    PT_LOAD,
     PT_NOTE,
     Bytes,
     Header,
     Layout,
-    Segment,
-    build_id_of,
     parse_header,
     parse_notes,
     parse_segments,
@@ -59,10 +53,6 @@ from vllm_forensics.model.stack import (
 )
 
 _MAX_NOTES_BYTES: Final = 256 << 20
-_MAX_STACK: Final = 1 << 20
-_MAX_SEARCH: Final = 256 << 20
-_CHUNK: Final = 1 << 20
-_AROUND: Final = 512
 
 
 class ModuleSource(Protocol):
@@ -109,16 +99,13 @@ class CoreImage:
         notes = self._read_notes(layout)
         self._process, self._signal, self._threads = notes.process, notes.signal, notes.threads
         self._regions = Regions(self._segments, notes.files)
+        self._memory = CoreMemory(data, self._regions, self._file_behind)
         self._decoded: dict[Address, Answer[tuple[Instruction, ...]]] = {}
         self._signal_frames: dict[int, tuple[SignalFrame, ...]] = {}
-        self._undumped: list[tuple[MappedFile, int]] = []
-        self._modules: tuple[Module, ...] = ()
-        self._module_starts: list[Address] = []
-        self._unplaced: Module | None = None
-        self._modules = tuple(self._find_modules(notes.files))
-        self._regions.add_undumped(self._undumped)
-        self._module_starts = [module.start for module in self._modules]
-        self._unplaced = None if notes.files else told_program(self, self._process)
+        self._table = self._listed_modules(notes)
+        self._unplaced: Module | None = None  # what is told may be read from a module's file
+        if not notes.files:
+            self._unplaced = told_program(self, self._process)
         self._process = self._with_program(notes.process)
 
     # What the notes say at once.
@@ -141,9 +128,7 @@ class CoreImage:
     @property
     def modules(self) -> tuple[Module, ...]:
         """See `Image.modules`."""
-        if self._unplaced is not None:
-            self._place_program(self._unplaced)
-        return self._modules
+        return self._placed.modules
 
     @property
     def mappings(self) -> tuple[Mapping, ...]:
@@ -159,14 +144,7 @@ class CoreImage:
 
     def read(self, address: Address, size: int) -> Answer[bytes]:
         """See `Image.read`; pages that the kernel left out are taken from the unmodified file."""
-        parts = bytearray()
-        while len(parts) < size:
-            here = address + len(parts)
-            part = self._read_within_region(here, size - len(parts))
-            if isinstance(part, Gap):
-                return part
-            parts += part
-        return Known(value=bytes(parts))
+        return self._memory.read(address, size)
 
     def unwind(self, thread: Thread) -> Answer[Stack]:
         """See `Image.unwind`; the notes know the innermost frame only."""
@@ -199,33 +177,11 @@ class CoreImage:
 
     def stack_words(self, thread: Thread) -> Answer[StackWords]:
         """See `Image.stack_words`; at most a megabyte."""
-        mapping = self.mapping_at(thread.sp)
-        if isinstance(mapping, Gap):
-            return Gap(what=f"the stack pointer {thread.sp:#x} lies in no mapping")
-        size = self._architecture.word_size
-        start = thread.sp & -size
-        stack = self.read(start, (min(mapping.value.end - start, _MAX_STACK)) & -size)
-        if isinstance(stack, Gap):
-            return stack
-        words: Sequence[int] = memoryview(stack.value).cast("Q" if size == 8 else "I")
-        if self._architecture.byte_order != sys.byteorder:
-            words = struct.unpack(f">{len(words)}Q", stack.value)
-        return Known(value=StackWords(start=start, words=words))
+        return self._memory.stack_words(thread, self._architecture)
 
     def find_text(self, needle: bytes) -> Answer[bytes]:
         """See `Image.find_text`; the first 256 MiB of writable memory are searched."""
-        budget = _MAX_SEARCH
-        for region in self._regions:
-            if not region.mapping.writable or budget <= 0:
-                continue
-            end = min(region.offset + min(region.file_size, budget), len(self._data))
-            budget -= region.file_size
-            for start in range(region.offset, end, _CHUNK):
-                chunk = bytes(self._data[start : min(start + _CHUNK + _AROUND, end)])
-                at = chunk.find(needle)
-                if at >= 0:
-                    return Known(value=chunk[max(0, at - _AROUND) : at + _AROUND])
-        return Gap(what=f"{needle.decode('utf-8', 'replace')!r} is not in the writable memory")
+        return self._memory.find_text(needle)
 
     def demangle(self, name: str) -> Answer[str]:
         """See `Image.demangle`."""
@@ -234,11 +190,9 @@ class CoreImage:
 
     def module_at(self, address: Address) -> Answer[Module]:
         """See `Image.module_at`."""
-        if self._unplaced is not None:
-            self._place_program(self._unplaced)
-        at = bisect_right(self._module_starts, address) - 1
-        if at >= 0 and address < self._modules[at].end:
-            return Known(value=self._modules[at])
+        module = self._placed.at(address)
+        if module is not None:
+            return Known(value=module)
         if self._vdso is not None and self._vdso.module.start <= address < self._vdso.module.end:
             return Known(value=self._vdso.module)
         return Gap(what=f"no module at {address:#x}")
@@ -312,8 +266,8 @@ class CoreImage:
         region = self._regions.at(start)
         if region is None or region.mapping.start != start or not region.file_size:
             return None
-        raw = self._read_within_region(start, min(region.file_size, MAX_VDSO))
-        return None if isinstance(raw, Gap) else parse_vdso(raw, start, self._process.page_size)
+        raw = self._memory.held(start, min(region.file_size, MAX_VDSO))
+        return parse_vdso(raw, start, self._process.page_size) if raw else None
 
     def _imported_through(self, file: ModuleFile, address: Address, bias: int) -> str | None:
         """The function that a PLT stub at `address` jumps to: it has no symbol of its own."""
@@ -351,17 +305,26 @@ class CoreImage:
         module = self.module_at(process.auxv.get(AT_PHDR, 0))
         return process if isinstance(module, Gap) else replace(process, program=module.value.path)
 
+    @property
+    def _placed(self) -> ModuleTable:
+        """The modules; a program that the core does not list is looked for at the first question.
+
+        Its file must be asked for, and that is not known before the image is whole.
+        """
+        told, self._unplaced = self._unplaced, None
+        if told is not None:
+            self._place_program(told)
+        return self._table
+
     def _place_program(self, told: Module) -> None:
-        """Ask for the file of a program that the core does not list, at the first question."""
-        self._unplaced = None
         file, page_size = self._source(told), self._process.page_size
         if isinstance(file, Gap):
-            self._set_modules([told])
+            self._table = ModuleTable([told])
             return
         program = placed_program(self, told, file.value, page_size)
         if program is None:
             return
-        self._set_modules([program])
+        self._table = ModuleTable([program])
         found = [program]
         for listed in loaded_libraries(self, self._architecture, file.value, program.bias):
             file = self._source(listed)
@@ -371,107 +334,17 @@ class CoreImage:
                 else listed
             )
             found += [placed] if placed is not None else []
-        self._set_modules(found)
+        self._table = ModuleTable(found)
 
-    def _set_modules(self, modules: list[Module]) -> None:
-        self._modules = tuple(sorted(modules, key=lambda module: module.start))
-        self._module_starts = [module.start for module in self._modules]
+    def _listed_modules(self, notes: Notes) -> ModuleTable:
+        page_size = self._process.page_size
+        found = list(find_modules(notes.files, self._regions, self._memory.held, page_size))
+        self._regions.add_undumped([part for _, parts in found for part in parts])
+        return ModuleTable(module for module, _ in found)
 
-    def _read_within_region(self, address: Address, size: int) -> bytes | Gap:
-        region = self._regions.at(address)
-        if region is None:
-            return Gap(what=f"nothing is mapped at {address:#x}")
-        start = address - region.mapping.start
-        size = min(size, region.mapping.end - address)
-        if start < region.file_size:
-            offset = region.offset + start
-            chunk = bytes(self._data[offset : offset + min(size, region.file_size - start)])
-            if chunk:
-                return chunk
-            return Gap(
-                what=f"the core is truncated before the memory at {address:#x}",
-                remedy="raise the core limit or free disk space, and crash again",
-            )
-        return self._read_from_file(region.mapping, address, size)
-
-    def _read_from_file(self, mapping: Mapping, address: Address, size: int) -> bytes | Gap:
-        missing = Gap(
-            what=f"the core does not hold the memory at {address:#x}",
-            remedy="allow it in /proc/PID/coredump_filter (core(5)), and crash again",
-        )
+    def _file_behind(self, address: Address) -> tuple[Module, Answer[ModuleFile]] | None:
         module = self.module_at(address)
-        if mapping.writable or isinstance(module, Gap):
-            return missing
-        file = self._source(module.value)
-        if isinstance(file, Gap):
-            return file
-        if module.value.is_unlisted:  # the mapping does not know its file
-            return file.value.read(address - module.value.bias, size) or missing
-        offset = mapping.file_offset + address - mapping.start
-        chunk = bytes(file.value.data[offset : offset + size])
-        return chunk or missing
-
-    def _find_modules(self, files: tuple[MappedFile, ...]) -> Iterator[Module]:
-        """One module a file whose first page is an ELF header; its other mappings follow it."""
-        ordered = sorted(files, key=lambda file: file.start)
-        at = 0
-        while at < len(ordered):
-            begin, first = at, ordered[at]
-            at += 1
-            if first.offset:
-                continue
-            end = first.end
-            while at < len(ordered) and ordered[at].path == first.path and ordered[at].offset:
-                end = max(end, ordered[at].end)
-                at += 1
-            module = self._parse_mapped_module(first, end, ordered[begin:at])
-            if module is not None:
-                yield module
-
-    def _parse_mapped_module(
-        self, first: MappedFile, end: Address, parts: list[MappedFile]
-    ) -> Module | None:
-        path, deleted = split_deleted(first.path)
-        region = self._regions.at(first.start)
-        held = min(first.end - first.start, region.file_size if region else 0, 1 << 16)
-        head = self._read_within_region(first.start, held) if held else b""
-        if isinstance(head, Gap) or not head.startswith(b"\x7fELF"):
-            if not any(item.mapping.executable for item in self._regions.between(first.start, end)):
-                return None
-            # coredump_filter left the ELF header out: a module, but its identity is not known.
-            return Module(
-                path=path,
-                start=first.start,
-                end=end,
-                bias=first.start,
-                build_id=None,
-                deleted=deleted,
-            )
-        view = memoryview(head)
-        try:
-            header = parse_header(view)
-            segments = parse_segments(view, header)
-        except EvidenceError:
-            return None
-        build_id = None
-        for segment in segments:
-            if segment.type == PT_NOTE and build_id is None:
-                raw = view[segment.offset : segment.offset + segment.file_size]
-                build_id = build_id_of(parse_notes(raw, segment.align, header.layout))
-        loads = [segment for segment in segments if segment.type == PT_LOAD]
-        page = self._process.page_size
-        self._undumped += [(part, _flags_at(loads, part.offset, page)) for part in parts]
-        base = loads[0].address & -page if loads else 0
-        return Module(
-            path=path, start=first.start, end=end, bias=first.start - base,
-            build_id=build_id, deleted=deleted,
-        )  # fmt: skip
-
-
-def _flags_at(loads: list[Segment], offset: int, page_size: int) -> int:
-    """The rights of the segment that a file offset was mapped for; readable where none fits."""
-    fitting = (s.flags for s in loads if s.offset & -page_size <= offset < s.offset + s.file_size)
-    return next(fitting, PF_R)
+        return None if isinstance(module, Gap) else (module.value, self._source(module.value))
 
 
 def _moved(symbol: Symbol, bias: int) -> Symbol:
