@@ -45,7 +45,7 @@ Redactor make_redactor(const InitialStrings& strings, const ProcessImage& image)
   };
   add(strings.arguments_start, strings.arguments_end);
   add(strings.environment_start, strings.environment_end);
-  redactor.prepare(image.maps);
+  redactor.prepare(image);
   return redactor;
 }
 
@@ -69,7 +69,7 @@ std::uint64_t minify_core(const std::string& source, const std::string& target,
     } else if (note.owner != kNoteOwner) {
       std::vector<std::byte> bytes(note.data, note.data + note.size);
       if (note.type == NT_FPREGSET || note.type == NT_X86_XSTATE) {
-        redactor.redact_values(bytes);
+        redactor.redact_registers(bytes);
       }
       notes.add(note.owner, note.type, bytes);
     }

@@ -184,7 +184,7 @@ Redactor make_redactor(const ProcessStat& stat, const ProcessImage& image) {
   redactor.add_strings(std::string_view(arguments).substr(first_end));
   redactor.add_range(stat.environment_start, stat.environment_end);
   redactor.add_strings(read_block(stat.environment_start, stat.environment_end));
-  redactor.prepare(image.maps);
+  redactor.prepare(image);
   return redactor;
 }
 
@@ -297,8 +297,8 @@ WrittenCore write_minicore(const DyingProcess& process, const CaptureOptions& op
       notes.add("CORE", NT_AUXV, auxv);
       notes.add("CORE", NT_FILE, make_files_note(image.maps));
     }
-    redactor.redact_values(thread.registers.floating);
-    redactor.redact_values(thread.registers.extended);
+    redactor.redact_registers(thread.registers.floating);
+    redactor.redact_registers(thread.registers.extended);
     add_registers(notes, thread.registers);
   }
   SelectionNote own;

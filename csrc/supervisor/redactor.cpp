@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 namespace forensics {
 namespace {
@@ -10,11 +11,15 @@ namespace {
 constexpr std::size_t kShortest = 8;
 constexpr std::size_t kLongest = 8192;
 
-std::size_t hash_of(const char* text) {
+std::uint64_t word_at(const char* text) {
   std::uint64_t word = 0;
   std::memcpy(&word, text, sizeof word);
-  return (word * 0x9E3779B97F4A7C15U) >> 48U;
+  return word;
 }
+
+std::size_t hash_of(std::uint64_t word) { return (word * 0x9E3779B97F4A7C15U) >> 48U; }
+
+std::size_t hash_of(const char* text) { return hash_of(word_at(text)); }
 
 bool contains_digit(std::string_view text) {
   return text.find_first_of("0123456789") != std::string_view::npos;
@@ -90,13 +95,14 @@ void Redactor::add_value(std::string_view value) {
   }
 }
 
-void Redactor::prepare(const std::vector<MemoryMap>& maps) {
+void Redactor::prepare(const ProcessImage& image) {
   const auto names_file = [&](const std::string& value) {
-    return std::any_of(maps.begin(), maps.end(), [&](const MemoryMap& map) {
+    return std::any_of(image.maps.begin(), image.maps.end(), [&](const MemoryMap& map) {
       return map.path.find(value) != std::string::npos;
     });
   };
   values_.erase(std::remove_if(values_.begin(), values_.end(), names_file), values_.end());
+  prepare_parts(image.maps);
   const std::vector<std::string> narrow = values_;
   for (const std::string& value : narrow) {
     values_.push_back(widened(value));
@@ -106,6 +112,40 @@ void Redactor::prepare(const std::vector<MemoryMap>& maps) {
   for (const std::string& value : values_) {
     prefixes_.set(hash_of(value.data()));
     longest_ = std::max(longest_, value.size());
+  }
+  for (const ThreadState& thread : image.threads) {
+    for (const MemoryMap& map : image.maps) {
+      if (map.start <= thread.stack_pointer && thread.stack_pointer < map.end) {
+        stacks_.emplace_back(map.start, map.end);
+      }
+    }
+  }
+}
+
+void Redactor::prepare_parts(const std::vector<MemoryMap>& maps) {
+  const auto words_of = [](std::string_view text, std::vector<std::uint64_t>& words) {
+    for (std::size_t at = 0; at + kPrefix <= text.size(); ++at) {
+      words.push_back(word_at(text.data() + at));
+    }
+  };
+  const auto sort = [](std::vector<std::uint64_t>& words) {
+    std::sort(words.begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+  };
+  std::vector<std::uint64_t> secret;
+  for (const std::string& value : values_) {
+    words_of(value, secret);
+  }
+  sort(secret);
+  std::vector<std::uint64_t> named;
+  for (const MemoryMap& map : maps) {
+    words_of(map.path, named);
+  }
+  sort(named);
+  std::set_difference(secret.begin(), secret.end(), named.begin(), named.end(),
+                      std::back_inserter(parts_));
+  for (const std::uint64_t part : parts_) {
+    part_hashes_.set(hash_of(part));
   }
 }
 
@@ -125,17 +165,30 @@ void Redactor::redact(const MemoryReader& memory, std::uint64_t address, std::by
   const std::size_t margin = std::min<std::uint64_t>(longest_, address);
   std::vector<char> wide(margin + size + margin, '\0');
   auto* start = reinterpret_cast<std::byte*>(wide.data());
-  if (memory.read(address - margin, start, margin) != margin) {
-    std::memset(start, 0, margin);
+  // Nearest page first: further down there may be nothing.
+  for (std::size_t done = 0; done < margin;) {
+    const std::size_t page = std::min<std::size_t>(kPageSize, margin - done);
+    if (memory.read(address - done - page, start + margin - done - page, page) != page) {
+      break;
+    }
+    done += page;
   }
   std::memcpy(start + margin, bytes, size);
   static_cast<void>(memory.read(address + size, start + margin + size, margin));
   blank_values(wide.data(), wide.size());
+  const bool is_stack = std::any_of(stacks_.begin(), stacks_.end(), [&](const Range& stack) {
+    return stack.first <= address && address < stack.second;
+  });
+  if (is_stack) {
+    blank_parts(wide.data(), wide.size());
+  }
   std::memcpy(bytes, start + margin, size);
 }
 
-void Redactor::redact_values(std::vector<std::byte>& bytes) const {
-  blank_values(reinterpret_cast<char*>(bytes.data()), bytes.size());
+void Redactor::redact_registers(std::vector<std::byte>& bytes) const {
+  auto* text = reinterpret_cast<char*>(bytes.data());
+  blank_values(text, bytes.size());
+  blank_parts(text, bytes.size());
 }
 
 void Redactor::blank_values(char* text, std::size_t size) const {
@@ -153,6 +206,17 @@ void Redactor::blank_values(char* text, std::size_t size) const {
     if (longest != 0) {
       std::memset(text + at, 0, longest);
       at += longest - 1;
+    }
+  }
+}
+
+void Redactor::blank_parts(char* text, std::size_t size) const {
+  const std::string before(text, size);  // parts overlap
+  for (std::size_t at = 0; at + kPrefix <= size; ++at) {
+    const std::uint64_t word = word_at(before.data() + at);
+    if (part_hashes_.test(hash_of(word)) &&
+        std::binary_search(parts_.begin(), parts_.end(), word)) {
+      std::memset(text + at, 0, kPrefix);
     }
   }
 }

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "supervisor/core_file.h"
 #include "supervisor/core_minifier.h"
@@ -117,8 +120,11 @@ TEST_F(WriterTest, BlanksSecretsAlsoWhereTheyCrossPages) {
   memory_.write(kStart + 3 * kPageSize + 100, secret.data(), secret.size());
   memory_.write(kStart + 3 * kPageSize + 200, "in the range", 12);
   redactor_.add_strings("TOKEN=" + secret);
+  redactor_.add_strings("LONG=" + std::string(2 * kPageSize, 'X'));  // looks for more than is below
   redactor_.add_range(kStart + 3 * kPageSize + 200, kStart + 3 * kPageSize + 212);
-  redactor_.prepare(maps);
+  ProcessImage image;
+  image.maps = maps;
+  redactor_.prepare(image);
   const std::vector<std::uint64_t> pages = {kStart + kPageSize, kStart + 3 * kPageSize};
 
   write_core(path("core"), {kMachine, maps, notes_.bytes(), pages, memory_, redactor_});
@@ -129,6 +135,45 @@ TEST_F(WriterTest, BlanksSecretsAlsoWhereTheyCrossPages) {
   EXPECT_EQ(core.read(kStart + 3 * kPageSize, bytes.data() + kPageSize, kPageSize), kPageSize);
   EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(),
                           [](std::byte value) { return value == std::byte{0}; }));
+}
+
+TEST_F(WriterTest, BlanksPartsOfSecretsOnStacksAlone) {
+  const std::string part = "oken-0123456";
+  ProcessImage image;
+  image.maps = {make_map(kStart, 1), make_map(kStart + 2 * kPageSize, 1)};
+  image.threads.resize(1);
+  image.threads.front().stack_pointer = kStart + 64;
+  memory_.fill(kStart, kStart + 3 * kPageSize);
+  const std::vector<std::uint64_t> pages = {kStart, kStart + 2 * kPageSize};
+  for (const std::uint64_t page : pages) {
+    memory_.write(page + 200, part.data(), part.size());
+  }
+  redactor_.add_strings("TOKEN=token-0123456789");
+  redactor_.prepare(image);
+
+  write_core(path("core"), {kMachine, image.maps, notes_.bytes(), pages, memory_, redactor_});
+
+  const CoreFile core(path("core"));
+  std::string found(2 * part.size(), '?');
+  auto* bytes = reinterpret_cast<std::byte*>(found.data());
+  EXPECT_EQ(core.read(kStart + 200, bytes, part.size()), part.size());
+  EXPECT_EQ(core.read(kStart + 2 * kPageSize + 200, bytes + part.size(), part.size()), part.size());
+  EXPECT_EQ(found, std::string(part.size(), '\0') + part);
+}
+
+TEST(Redactor, BlanksPartsOfSecretsInRegisters) {
+  const std::string secret = "--api-key=token-0123456789";
+  std::string registers = "rounding" + secret.substr(10) + "kept...." + secret.substr(3, 16);
+  std::vector<std::byte> bytes(registers.size());
+  std::memcpy(bytes.data(), registers.data(), registers.size());
+  Redactor redactor;
+  redactor.add_strings(secret);
+  redactor.prepare({});
+
+  redactor.redact_registers(bytes);
+
+  std::memcpy(registers.data(), bytes.data(), bytes.size());
+  EXPECT_EQ(registers, "rounding" + std::string(16, '\0') + "kept...." + std::string(16, '\0'));
 }
 
 TEST(Redactor, LooksForSecretsAndNotForPathsAndPlainWords) {

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asan
 
 ABORTED = 128 + signal.SIGABRT
 START = """\
-import concurrent.futures, multiprocessing, sys
+import concurrent.futures, multiprocessing, sys, time
 import planted
 
 def work():
@@ -33,7 +33,8 @@ if __name__ == "__main__":
         with context.Pool(1) as pool:
             [worker] = multiprocessing.active_children()
             pool.apply_async(work)
-            worker.join()
+            while worker.exitcode is None:  # the pool's own thread waits for it too
+                time.sleep(0.01)
             print("child", worker.exitcode)
     else:
         with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
