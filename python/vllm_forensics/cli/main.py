@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "log": "say which process died first in a log, of what, and what is only echo",
     "prune": "keep cores within a budget of disk",
     "minify": "cut a core down to what its explanation needs",
+    "report": "join logs, cores, sanitizer reports and traces into one incident",
     "run": "run a program so that a crash leaves evidence, and explain it",
     "sandbox": "drive a vLLM's scheduler without a GPU, and watch every block",
     "symbols": "split debug information off a wheel; find it again by build-id",

@@ -14,9 +14,11 @@ _ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 """Signals by which one process asks another to end."""
 _TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
 _WARNING_ONLY: Final = re.compile(r"No available shared memory broadcast block")
-OUTSIDE: Final = {"kernel", "systemd", "the container runtime", "the shell"}
+MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
+"""What only tools see, and no user."""
+OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
 """Their lines may stand anywhere: another log was pasted behind the first."""
-_ANY_TIME: Final = {"kernel", "systemd"}
+_ANY_TIME: Final = {*MACHINES, "systemd"}
 _NEAR: Final = 600
 _NEXT: Final = 4
 _INNER: Final = {ProcessRole.WORKER: 3, ProcessRole.RAY_ACTOR: 3, ProcessRole.ENGINE_CORE: 2}
@@ -172,6 +174,8 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     if ours is not None and theirs is not None and ours is not theirs:
         return False
     if clue.kind is ClueKind.CHILD and clue.signal is None:
+        if ours is None and subject_pid(first) is None and first.kind in _OWN_WORDS:
+            return 0 < clue.line - first.line < _NEAR  # a dump names nobody; the parent does
         return ours is not None and ours is theirs
     is_near = abs(clue.line - first.line) < _NEAR
     return _signals_fit(first, clue) and (

@@ -33,32 +33,35 @@ def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[Renderable
         yield from _incident(incident, style, with_log=count > 1)
     for failure in answer.failures:
         yield Text()
-        yield _row("not read" if answer.incidents else "", f"{failure.path} {failure.error}")
-        yield _row("Next", failure.remedy)
+        yield labelled("not read" if answer.incidents else "", f"{failure.path} {failure.error}")
+        yield labelled("Next", failure.remedy)
 
 
 def _incident(
     incident: Incident, style: TerminalStyle, *, with_log: bool
 ) -> Iterator[RenderableType]:
     death = incident.first_death
-    yield Text(_headline(death), style="title")
+    yield Text(headline(death), style="title")
     if with_log:
         yield Text(incident.log, style="quiet")
     yield Text()
-    yield _row("", incident.explanation)
+    yield labelled("", incident.explanation)
     if style.detail is Detail.SENTENCE:
         return
     yield Text()
     for number, one in enumerate(death.evidence):
-        yield _row("Proof" if number == 0 else "", f"line {one.line}  {one.text}", indented=True)
+        yield labelled(
+            "Proof" if number == 0 else "", f"line {one.line}  {one.text}", indented=True
+        )
     yield from _processes(incident)
     yield from _echoes(incident)
     yield Text()
     for number, step in enumerate(incident.next_steps):
-        yield _row("Next" if number == 0 else "", step, indented=True)
+        yield labelled("Next" if number == 0 else "", step, indented=True)
 
 
-def _headline(death: Death) -> str:
+def headline(death: Death) -> str:
+    """Who died first, of what, where, and how sure that is."""
     who = death.name or death.role.value
     pid = f" {death.pid}" if death.pid is not None else ""
     parts = [f"{who}{pid} died first", death.cause.kind.value.replace("-", " ")]
@@ -129,7 +132,8 @@ def _echoes(incident: Incident) -> Iterator[RenderableType]:
         yield Text(f"  and {left} more (--format json)", style="quiet")
 
 
-def _row(label: str, text: str, *, indented: bool = False) -> Table:
+def labelled(label: str, text: str, *, indented: bool = False) -> Table:
+    """A paragraph, with a label before its first line or at the place of one."""
     table = Table.grid(padding=(0, 1))
     if label or indented:
         table.add_column(no_wrap=True, width=8)

@@ -123,7 +123,7 @@ def render_incidents_json(answer: IncidentAnswer) -> str:
 def _incident(incident: Incident) -> IncidentWire:
     return IncidentWire(
         log=incident.log,
-        first_death=_death(incident.first_death),
+        first_death=death_to_wire(incident.first_death),
         processes=[
             ProcessWire(
                 pid=one.pid,
@@ -145,7 +145,8 @@ def _incident(incident: Incident) -> IncidentWire:
     )
 
 
-def _death(death: Death) -> DeathWire:
+def death_to_wire(death: Death) -> DeathWire:
+    """The process that died first, for every answer that names one."""
     return DeathWire(
         pid=death.pid,
         name=death.name,

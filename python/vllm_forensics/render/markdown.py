@@ -36,7 +36,7 @@ def _lines(answer: SanitizerAnswer, root: str | None) -> Iterator[str]:
         place = f"{entry.place.path}:{entry.place.line}"
         yield (
             f"| {number} | {entry.count} | {entry.severity.value} "
-            f"| {_text(entry.report.printed.kind)} | {_cell(entry.function or '')} "
+            f"| {plain_text(entry.report.printed.kind)} | {_cell(entry.function or '')} "
             f"| {_cell(place)} |"
         )
     if len(found) > _MAX_ROWS:
@@ -48,7 +48,8 @@ def _lines(answer: SanitizerAnswer, root: str | None) -> Iterator[str]:
         yield "### Not read"
         yield ""
     for failure in answer.failures:
-        yield f"- {_text(failure.path)} {_text(failure.error)}: {_text(failure.remedy or '')}"
+        said = f"{plain_text(failure.path)} {plain_text(failure.error)}"
+        yield f"- {said}: {plain_text(failure.remedy or '')}"
 
 
 def _left_out(answer: SanitizerAnswer) -> Iterator[str]:
@@ -58,7 +59,7 @@ def _left_out(answer: SanitizerAnswer) -> Iterator[str]:
     hidden = [count for count in answer.suppressed if count.reports or count.leaks]
     for count in hidden:
         amount = f"{count.reports:,} reports and {count.leaks:,} leak records"
-        yield f"\n{amount} suppressed by {_code(count.suppression.text)}."
+        yield f"\n{amount} suppressed by {code_span(count.suppression.text)}."
 
 
 def _told(number: int, entry: Entry) -> Iterator[str]:
@@ -68,7 +69,7 @@ def _told(number: int, entry: Entry) -> Iterator[str]:
     yield ""
     yield f"<details{' open' if number == 1 else ''}><summary>{_html(summary)}</summary>"
     yield ""
-    yield _text(entry.text)
+    yield plain_text(entry.text)
     yield ""
     yield from _chain(entry)
     if report.next_steps:
@@ -76,13 +77,13 @@ def _told(number: int, entry: Entry) -> Iterator[str]:
         yield "**Next**"
         yield ""
     for advice in report.next_steps:
-        yield f"- {_text(advice)}"
+        yield f"- {plain_text(advice)}"
     yield ""
     raw = report.printed.raw[:_MAX_RAW]
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", raw)), default=0))
     yield f"{fence}text\n{raw}\n{fence}"
     yield ""
-    yield f"Signature {_code(entry.signature)}"
+    yield f"Signature {code_span(entry.signature)}"
     yield "</details>"
 
 
@@ -92,14 +93,14 @@ def _chain(entry: Entry) -> Iterator[str]:
     for step in entry.steps:
         place = f"{step.place.path}:{step.place.line}"
         if not step.is_event:
-            callers.insert(0, f"{_text(step.text)} {_code(place)}")
+            callers.insert(0, f"{plain_text(step.text)} {code_span(place)}")
             continue
         called = f", {', '.join(callers)}" if callers else ""
-        yield f"- {_text(step.text)} {_code(place)}{called}"
+        yield f"- {plain_text(step.text)} {code_span(place)}{called}"
         callers = []
 
 
-def _text(text: str) -> str:
+def plain_text(text: str) -> str:
     """Plain text: no markup, no HTML, no mention of anybody."""
     flat = " ".join(text.split("\n"))
     return _SPECIAL.sub(lambda match: _HTML.get(match[1], _escaped(match[1])), flat)
@@ -114,7 +115,7 @@ def _html(text: str) -> str:
     return re.sub("[<>&@]", lambda match: _HTML[match[0]], text).replace("\n", " ")
 
 
-def _code(text: str) -> str:
+def code_span(text: str) -> str:
     """A code span, whatever backticks are in the text."""
     text = text.replace("\n", " ")
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
@@ -123,4 +124,4 @@ def _code(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return _code(text).replace("|", "\\|")
+    return code_span(text).replace("|", "\\|")

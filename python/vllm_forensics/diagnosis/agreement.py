@@ -1,0 +1,237 @@
+"""What sources agree on about one process, and what cannot be true of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.statement import Statement
+from vllm_forensics.model.joined import Accord, Aspect, Contradiction, SourceKind
+from vllm_forensics.model.report import Crash
+from vllm_forensics.model.signals import signal_name
+
+_APART_S: Final = 600.0
+
+Rule = Callable[[Sequence[Statement]], Iterator[Contradiction]]
+
+
+def accords_of(told: Sequence[Statement]) -> tuple[Accord, ...]:
+    """Each thing that two sources or more say alike."""
+    asked: tuple[tuple[Aspect, Callable[[Statement], str | None]], ...] = (
+        (Aspect.SIGNAL, lambda one: one.signal),
+        (Aspect.ADDRESS, lambda one: f"{one.address:#x}" if one.address is not None else None),
+        (Aspect.FUNCTION, lambda one: one.function),
+        (Aspect.MODULE, lambda one: one.module),
+        (Aspect.PROGRAM, lambda one: one.program),
+    )
+    found: list[Accord] = []
+    for aspect, value_of in asked:
+        said: dict[str, dict[str, None]] = {}
+        for one in told:
+            value = value_of(one)
+            if value is not None:
+                said.setdefault(value, {})[one.source] = None
+        found += [
+            Accord(aspect=aspect, value=value, sources=tuple(sources))
+            for value, sources in said.items()
+            if len(sources) > 1
+        ]
+    return tuple(found)
+
+
+def contradictions_of(told: Sequence[Statement]) -> tuple[Contradiction, ...]:
+    """What cannot be true at once, and the reason where it is known."""
+    found: dict[tuple[int, tuple[str, ...]], Contradiction] = {}
+    for number, rule in enumerate(RULES):
+        for one in rule(told):
+            found.setdefault((number, one.sources), one)
+    return tuple(found.values())
+
+
+def _signals(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A log says SIGABRT, the core SIGSEGV: a handler had sent another signal."""
+    crash = next((one for one in told if one.crash is not None), None)
+    for one in told:
+        if one.signal is None or one.crash is not None:
+            continue
+        if crash is not None and crash.crash is not None:
+            yield from _against_core(one, crash, crash.crash)
+            continue
+        other = next((two for two in told if two.signal not in {None, one.signal}), None)
+        if other is not None and other.source > one.source:
+            yield Contradiction(
+                sentence=f"{one.place} says {one.signal} and {other.place} says {other.signal}: "
+                "one is the first fault and the other how the process ended, or they speak of two "
+                "processes",
+                sources=(one.source, other.source),
+            )
+            return
+
+
+def _against_core(one: Statement, core: Statement, crash: Crash) -> Iterator[Contradiction]:
+    first, last = signal_name(crash.signal.number), signal_name(crash.delivered.number)
+    if one.signal in {first, None}:
+        return
+    if one.signal == last:
+        by = f"{crash.reraised_by} sent {last} after it" if crash.reraised_by else f"then {last}"
+        yield Contradiction(
+            sentence=f"{one.place} says {last}, {core.place} says {first}: {first} came first, {by}"
+            ", and that ended the process",
+            sources=(one.source, core.source),
+            is_explained=True,
+        )
+    else:
+        yield Contradiction(
+            sentence=f"{one.place} says {one.signal}, and {core.place} is of a process that "
+            f"{first} ended: one of them is of another process, or of another life of number "
+            f"{core.pid}",
+            sources=(one.source, core.source),
+        )
+
+
+def _ends(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A trace says that it exited, a core that a signal ended it: the number was used again."""
+    died = next((one for one in told if one.kind is SourceKind.CORE), None)
+    for one in told:
+        if died is not None and one.ends and one.signal is None and one.exit is not None:
+            yield Contradiction(
+                sentence=f"{one.place} says that process {one.pid} exited with status {one.exit}, "
+                f"and {died.place} that a signal ended it: the number was used twice",
+                sources=(one.source, died.source),
+            )
+
+
+def _programs(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """Two programs under one number."""
+    named = [one for one in told if one.program is not None]
+    for one in named[1:]:
+        first = named[0]
+        if one.source != first.source and not _may_be_one(first.program, one.program):
+            yield Contradiction(
+                sentence=f"{first.place} is of {first.program}, {one.place} of {one.program}: the "
+                f"number {one.pid} was used twice, or one program started the other",
+                sources=(first.source, one.source),
+            )
+            return
+
+
+def _may_be_one(one: str | None, other: str | None) -> bool:
+    """`python` may be `python3.11`, and a link to it."""
+    return one is None or other is None or one.startswith(other) or other.startswith(one)
+
+
+def _times(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A core from before the log's words, or two clocks hours apart."""
+    dated = [one for one in told if one.time_s is not None]
+    core = next((one for one in dated if one.kind is SourceKind.CORE), None)
+    clocks = [one for one in dated if one.kind is not SourceKind.CORE]
+    if core is not None and core.time_s is not None:
+        late = next((one for one in clocks if (one.time_s or 0) - core.time_s > _APART_S), None)
+        if late is not None:
+            yield Contradiction(
+                sentence=f"{core.place} was written {_span((late.time_s or 0) - core.time_s)} "
+                f"before what {late.place} tells: the number {core.pid} was used again since, or a "
+                "clock is wrong",
+                sources=(core.source, late.source),
+            )
+    if clocks:
+        first = min(clocks, key=lambda one: one.time_s or 0)
+        last = max(clocks, key=lambda one: one.time_s or 0)
+        apart = (last.time_s or 0) - (first.time_s or 0)
+        if apart > _APART_S and first.source != last.source:
+            yield Contradiction(
+                sentence=f"{first.place} and {last.place} are {_span(apart)} apart: the number "
+                f"{first.pid} was used again, or a clock is wrong",
+                sources=(first.source, last.source),
+            )
+
+
+def _addresses(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """The kernel's line says 0x18, the core 0x48: two deaths."""
+    named = [one for one in told if one.address is not None]
+    for one in named[1:]:
+        first = named[0]
+        if one.source != first.source and one.address != first.address:
+            yield Contradiction(
+                sentence=f"{first.place} tells of address {first.address:#x}, {one.place} of "
+                f"{one.address:#x}: two faults of one process, or of two",
+                sources=(first.source, one.source),
+            )
+            return
+
+
+def _hosts(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """One number on two machines."""
+    named = [one for one in told if one.host is not None]
+    for one in named[1:]:
+        if one.host != named[0].host:
+            yield Contradiction(
+                sentence=f"{named[0].place} is of {named[0].host}, {one.place} of {one.host}: two "
+                f"machines that both have a process {one.pid}",
+                sources=(named[0].source, one.source),
+            )
+            return
+
+
+def _modules(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A log blames a library that the crashing thread of the core was never in."""
+    core = next((one for one in told if one.crash is not None), None)
+    if core is None or core.crash is None or not core.crash.threads:
+        return
+    frames = core.crash.threads[0].stack.frames
+    inside = {frame.module.rsplit("/", 1)[-1] for frame in frames if frame.module}
+    for one in told:
+        if one.module is not None and inside and not any(_is_it(one.module, at) for at in inside):
+            yield Contradiction(
+                sentence=f"{one.place} names {one.module}, which is not on the stack of "
+                f"{core.place}: it speaks of another fault, or of another process",
+                sources=(one.source, core.source),
+            )
+            return
+
+
+def _is_it(printed: str, name: str) -> bool:
+    """The kernel prints the file; a log may print a link, `libfoo.so` for `libfoo.so.1.2`."""
+    return name.startswith(printed) or printed.startswith(name)
+
+
+def _builds(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """The sanitizer's log and the core name different builds of one module."""
+    core = next((one for one in told if one.crash is not None), None)
+    if core is None or core.crash is None:
+        return
+    ids = {
+        module.path.rsplit("/", 1)[-1]: module.build_id
+        for module in core.crash.modules
+        if module.build_id
+    }
+    for one in told:
+        for frame in _frames(one):
+            name = (frame[0] or "").rsplit("/", 1)[-1]
+            known = ids.get(name)
+            if known is not None and frame[1] is not None and frame[1].lower() != known:
+                yield Contradiction(
+                    sentence=f"{one.place} has {name} with BuildId {frame[1]}, {core.place} with "
+                    f"{known}: two builds, so two runs",
+                    sources=(one.source, core.source),
+                )
+                return
+
+
+def _frames(one: Statement) -> Iterator[tuple[str | None, str | None]]:
+    if one.report is not None:
+        for event in one.report.printed.chain:
+            for frame in event.frames:
+                yield frame.module, frame.build_id
+
+
+def _span(seconds: float) -> str:
+    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    _hosts, _signals, _ends, _programs, _addresses, _modules, _builds, _times,
+)  # fmt: skip

@@ -1,0 +1,273 @@
+"""Joins what many sources say: by process, then in the order in which it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from vllm_forensics.diagnosis.statement import Statement, naive_moment
+from vllm_forensics.model.function_name import plain_name
+from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, SeenProcess
+from vllm_forensics.model.joined import SourceKind
+from vllm_forensics.model.report import Crash
+from vllm_forensics.model.signals import signal_name
+
+_GAP: Final = 1_000
+"""Lines between two sources: nothing in one is near to anything in the other."""
+_SAME_DEATH_S: Final = 120.0
+_OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
+_MAX_FRAMES: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """All statements in one order, as the judgement of one log takes them."""
+
+    reading: IncidentReading
+    at_line: dict[int, Statement]
+    """The statement behind each line of the reading."""
+    is_certain: bool
+    """False where two sources tell of deaths and nothing says which came first."""
+
+
+def with_one_pid_a_process(told: Sequence[Statement]) -> tuple[list[Statement], dict[int, int]]:
+    """The kernel's log counts a container's processes otherwise than the container does.
+
+    Seen: `python[4242]: segfault at 18 ip 5581… sp 7ffc…` and a core of process 7. One process has
+    that instruction and that stack pointer: both speak of it. The second answer is the kernel's
+    number of each such process.
+    """
+    cores = {
+        (one.pc, one.sp): one.pid
+        for one in told
+        if one.kind is SourceKind.CORE and None not in {one.pc, one.sp}
+    }
+    other: dict[int, int] = {}
+    for one in told:
+        pid = cores.get((one.pc, one.sp)) if one.kind is SourceKind.LOG else None
+        if pid is not None and one.pid is not None and one.pid != pid:
+            other[one.pid] = pid
+    taken = {one.pid for one in told} - set(other)
+    other = {kernels: pid for kernels, pid in other.items() if kernels not in taken}
+    return [_as(one, other[one.pid]) if one.pid in other else one for one in told], {
+        pid: kernels for kernels, pid in other.items()
+    }
+
+
+def with_owners(told: Sequence[Statement]) -> list[Statement]:
+    """Words without a process go to the one core that has their signal and their functions.
+
+    faulthandler names no process. Where several cores would do, none is chosen.
+    """
+    crashes = [one.crash for one in told if one.crash is not None]
+    named = {one.pid for one in told if one.kind is SourceKind.LOG and one.pid is not None}
+    found: list[Statement] = []
+    for one in told:
+        owner = _owner(one, crashes, named) if one.pid is None else None
+        found.append(_as(one, owner) if owner is not None else one)
+    return found
+
+
+def _owner(one: Statement, crashes: Sequence[Crash], named: set[int]) -> int | None:
+    clue = one.clue
+    if one.kind is not SourceKind.LOG or clue is None or clue.kind not in _OWN_WORDS:
+        return None
+    fitting = [crash for crash in crashes if clue.signal is None or clue.signal in _signals(crash)]
+    functions = {call.function for call in clue.python}
+    functions |= {plain_name(call.function) for call in clue.native if call.function}
+    sharing = [crash for crash in fitting if functions & _functions(crash)]
+    if len(sharing) == 1:
+        return sharing[0].pid
+    unnamed = [crash for crash in fitting if crash.pid not in named]
+    return unnamed[0].pid if len(unnamed) == len(fitting) == 1 and not sharing else None
+
+
+def _signals(crash: Crash) -> set[str]:
+    return {signal_name(crash.signal.number), signal_name(crash.delivered.number)}
+
+
+def _functions(crash: Crash) -> set[str]:
+    if not crash.threads:
+        return set()
+    frames = crash.threads[0].stack.frames[:_MAX_FRAMES]
+    return {plain_name(frame.function) for frame in frames if frame.function}
+
+
+def _as(one: Statement, pid: int) -> Statement:
+    clue = replace(one.clue, pid=pid) if one.clue is not None else None
+    return replace(one, pid=pid, clue=clue)
+
+
+def same_lives(told: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """Cores of one pid that are of two processes: the number was used again, or on another host.
+
+    The first list keeps, of each pid, the core that fits the other sources best; the second holds
+    those of the other lives.
+    """
+    others: list[Statement] = []
+    cores = [one for one in told if one.kind is SourceKind.CORE]
+    chosen: dict[int | None, Statement] = {}
+    for core in sorted(cores, key=lambda core: -_fit(core, told)):
+        first = chosen.setdefault(core.pid, core)
+        if first is not core and not _is_same_death(first, core):
+            others.append(core)
+    left = set(map(id, others))
+    return [one for one in told if id(one) not in left], others
+
+
+def _fit(core: Statement, told: Sequence[Statement]) -> int:
+    """How many statements about its pid it agrees with; the host counts most."""
+    about = [one for one in told if one.pid == core.pid and one.kind is not SourceKind.CORE]
+    crash = core.crash
+    signals = _signals(crash) if crash is not None else set()
+    score = 0
+    for one in about:
+        score += one.signal in signals
+        score += one.address is not None and one.address == core.address
+        score += one.program is not None and one.program == core.program
+        score += 4 * (one.host is not None and one.host == core.host)
+        score -= 4 * (None not in {one.host, core.host} and one.host != core.host)
+    return score
+
+
+def _is_same_death(one: Statement, other: Statement) -> bool:
+    """A minicore and the kernel's core of one process: the same program and fault, at one time."""
+    same = (one.program, one.pc, one.host) == (other.program, other.pc, other.host)
+    if one.time_s is None or other.time_s is None:
+        return same
+    return same and abs(one.time_s - other.time_s) < _SAME_DEATH_S
+
+
+def ordered(told: Sequence[Statement], logs: Sequence[IncidentReading]) -> Ordered:
+    """One reading of everything: logs by their times, the others where their process is spoken of.
+
+    What stands in one log stays in its order, with its distances.
+    """
+    of_logs = [
+        list(group)
+        for _, group in groupby(
+            (one for one in told if one.kind is SourceKind.LOG and one.clue is not None),
+            key=attrgetter("source"),
+        )
+    ]
+    spoken, by_time = _merged(of_logs)
+    placed, unplaced = _with_others(
+        spoken, [one for one in told if one.kind is not SourceKind.LOG and one.clue is not None]
+    )
+    lines: dict[int, Statement] = {}
+    clues: list[Clue] = []
+    last = 0
+    last_of: dict[str, tuple[int, int]] = {}
+    for one in placed:
+        theirs, ours = last_of.get(one.source, (one.line or 0, last + _GAP))
+        line = max(last + 1, ours + (one.line or 0) - theirs)
+        last_of[one.source] = (one.line or 0, line)
+        last = line
+        lines[line] = one
+        if one.clue is not None:
+            clues.append(replace(one.clue, line=line))
+    deaths = {one.source for one in spoken if one.clue and one.clue.kind in _OWN_WORDS}
+    return Ordered(
+        reading=IncidentReading(
+            clues=tuple(clues),
+            processes=_processes(logs, told, last),
+            size_bytes=sum(log.size_bytes for log in logs),
+            lines=last,
+        ),
+        at_line=lines,
+        is_certain=not unplaced and (by_time or len(deaths) < 2),
+    )
+
+
+def _merged(logs: list[list[Statement]]) -> tuple[list[Statement], bool]:
+    """Logs whose times have one form are merged by them; the others follow each other."""
+    if len(logs) < 2:
+        return [one for log in logs for one in log], True
+    forms = {_form(one.time) for log in logs for one in log if one.time is not None}
+    if len(forms) != 1 or any(all(one.time is None for one in log) for log in logs):
+        return [one for log in logs for one in log], False
+    keyed: list[tuple[str, int, int, Statement]] = []
+    for number, log in enumerate(logs):
+        time = next(one.time for one in log if one.time is not None) or ""
+        for place, one in enumerate(log):
+            time = max(time, one.time or time)
+            keyed.append((time, number, place, one))
+    return [one for _, _, _, one in sorted(keyed, key=lambda entry: entry[:3])], True
+
+
+def _form(time: str | None) -> str:
+    return "".join("0" if char.isdigit() else char for char in time or "")
+
+
+def _with_others(
+    spoken: Sequence[Statement], others: Sequence[Statement]
+) -> tuple[list[Statement], bool]:
+    """Cores and the like before the first words about their process; else by time.
+
+    Those that nothing places stand behind the deaths that logs tell of, or first where none does.
+    """
+    before: dict[int, list[Statement]] = {}
+    front: list[Statement] = []
+    behind: list[Statement] = []
+    has_death = any(one.clue and one.clue.kind in _OWN_WORDS for one in spoken)
+    for one in sorted(others, key=lambda one: (one.time_s is None, one.time_s or 0.0)):
+        place = next((at for at, other in enumerate(spoken) if _concerns(other, one)), None)
+        place = place if place is not None else _by_time(one, spoken)
+        if place is not None:
+            before.setdefault(place, []).append(one)
+        else:
+            (behind if has_death else front).append(one)
+    placed = front
+    for at in range(len(spoken) + 1):
+        placed += before.get(at, [])
+        placed += spoken[at : at + 1]
+    return placed + behind, bool(behind)
+
+
+def _concerns(words: Statement, one: Statement) -> bool:
+    return words.pid is not None and words.pid == one.pid
+
+
+def _by_time(one: Statement, spoken: Sequence[Statement]) -> int | None:
+    """Where it belongs by the clock; None where a clock has no zone and is not near either."""
+    if one.time_s is None:
+        return None
+    known = [
+        (at, moment)
+        for at, other in enumerate(spoken)
+        if (moment := other.time_s or naive_moment(other.time)) is not None
+    ]
+    if not known or any(
+        abs(moment - one.time_s) > _SAME_DEATH_S * 5 and spoken[at].time_s is None
+        for at, moment in known
+    ):
+        return None
+    return next((at for at, moment in known if moment >= one.time_s), len(spoken))
+
+
+def _processes(
+    logs: Iterable[IncidentReading], told: Sequence[Statement], last: int
+) -> tuple[SeenProcess, ...]:
+    """Who is named anywhere; the joined lines say nothing of when."""
+    found: dict[int, SeenProcess] = {}
+    for log in logs:
+        for one in log.processes:
+            if one.pid is not None:
+                known = found.get(one.pid)
+                found[one.pid] = one if known is None or not known.name else known
+    for statement in told:
+        if statement.pid is not None and statement.program is not None:
+            found.setdefault(
+                statement.pid,
+                SeenProcess(
+                    pid=statement.pid,
+                    name=statement.program,
+                    first_line=0,
+                    last_line=last,
+                    last_time=None,
+                ),
+            )
+    return tuple(replace(one, first_line=0, last_line=last) for one in found.values())

@@ -1,0 +1,71 @@
+"""Tells what a file of evidence is by how it begins, whatever it is called."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from vllm_forensics.model.event import EventKind
+from vllm_forensics.model.joined import SourceKind
+
+HEAD: Final = 1 << 14
+"""So many bytes of a file are enough."""
+_TRACED: Final = re.compile(
+    rb"\d{1,10} +(?:\d{1,2}:\d\d:\d\d|\d{9,12})(?:\.\d{1,9})? "
+    rb"(?:[a-z_][a-z0-9_]{0,40}\(|\+\+\+ |--- |<\.\.\. )"
+)
+_SUPERVISED: Final = {"start", "exec", "exit", "fault", "core", "snapshot", "error", "fork"}
+_EVENTS: Final = {kind.value for kind in EventKind}
+_MAX_LINES: Final = 20
+_MAX_LINE: Final = 1 << 13
+_ENCODED: Final = (b"\xff\xfe", b"\xfe\xff")
+"""UTF-16, as PowerShell writes it: every other byte is NUL."""
+_CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1b\x08\x00"))
+_MAX_CONTROLS: Final = 0.05
+_MAX_ZEROS: Final = 0.3
+_BINARY: Final = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3\0", b"\x80\x02", b"%PDF")
+
+
+def kind_of(head: bytes) -> SourceKind | None:
+    """The kind of a file that is no core; None where it is neither text nor one of ours.
+
+    `head` is how it begins, expanded.
+    """
+    if _is_binary(head):
+        return None
+    lines = [line[:_MAX_LINE] for line in head.splitlines() if line.strip()][:_MAX_LINES]
+    if lines and 2 * sum(_TRACED.match(line) is not None for line in lines) > len(lines):
+        return SourceKind.STRACE
+    objects = [found for line in lines if (found := _object(line)) is not None]
+    if objects:
+        if any(one.get("event") in _SUPERVISED and "pid" in one for one in objects):
+            return SourceKind.SUPERVISOR
+        if all(one.get("kind") in _EVENTS and "block" in one for one in objects):
+            return SourceKind.SANDBOX
+    return SourceKind.LOG
+
+
+def answer_schema(head: bytes) -> str | None:
+    """`forensics.core/1` where the file is an answer of this tool, which is no evidence."""
+    match = re.match(rb'\s*\{\s*"schema": ?"(forensics\.[a-z]{1,20}/\d{1,3})"', head)
+    return match[1].decode() if match else None
+
+
+def _is_binary(head: bytes) -> bool:
+    if head.startswith(_ENCODED):
+        return False
+    if head.startswith(_BINARY):
+        return True
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return controls > _MAX_CONTROLS * len(head) or head.count(0) > _MAX_ZEROS * len(head)
+
+
+def _object(line: bytes) -> dict[str, object] | None:
+    if not line.startswith(b"{"):
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None

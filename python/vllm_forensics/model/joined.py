@@ -1,0 +1,140 @@
+"""One incident out of many sources: what each says of which process, and where they disagree.
+
+`forensics.report/1` in JSON.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from vllm_forensics.model.incident import Death, ProcessRole
+from vllm_forensics.model.record import dataclass
+from vllm_forensics.model.report import Crash, Failure
+from vllm_forensics.model.sanitizer import ExplainedReport
+from vllm_forensics.model.syscalls import SyscallFinding
+
+
+class SourceKind(StrEnum):
+    """What a file is, by its content; the values are part of the JSON contract."""
+
+    CORE = "core"
+    LOG = "log"
+    SANITIZER = "sanitizer"
+    """A log with a sanitizer's report in it."""
+    STRACE = "strace"
+    SUPERVISOR = "supervisor"
+    SANDBOX = "sandbox"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One file that was read."""
+
+    path: str
+    kind: SourceKind
+    size_bytes: int
+    host: str | None
+    """The machine that it is from, where it says so."""
+    summary: str
+    """What it holds, in a few words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """What one place of one source says."""
+
+    source: str
+    line: int | None
+    text: str
+    time: str | None = None
+    """As the source gives it."""
+
+
+class Aspect(StrEnum):
+    """What sources may agree on."""
+
+    SIGNAL = "signal"
+    ADDRESS = "address"
+    FUNCTION = "function"
+    MODULE = "module"
+    PROGRAM = "program"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accord:
+    """Two or more sources say the same."""
+
+    aspect: Aspect
+    value: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Two sources cannot both be taken at their word, and what that means."""
+
+    sentence: str
+    sources: tuple[str, ...]
+    is_explained: bool = False
+    """The difference has a known reason, which the sentence gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedProcess:
+    """A process, and all that is known of it."""
+
+    pid: int | None
+    host: str | None
+    name: str | None
+    role: ProcessRole
+    parent: int | None
+    last_seen: str | None
+    end: str | None
+    died_first: bool
+    facts: tuple[Fact, ...]
+    accords: tuple[Accord, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
+    cores: tuple[str, ...] = ()
+    """Paths of the cores among `crashes`; the one that was taken first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcedEcho:
+    """A line that only tells of the first death."""
+
+    fact: Fact
+    of: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SanitizerFound:
+    """A sanitizer's report, and the log that it is from."""
+
+    log: str
+    report: ExplainedReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedReport:
+    """The answer of `forensics report`."""
+
+    sources: tuple[Source, ...]
+    first_death: Death | None
+    """Its evidence is empty: the facts of its process are the evidence."""
+    visible_error_is_echo: bool
+    explanation: str
+    processes: tuple[JoinedProcess, ...]
+    """The one that died first stands first."""
+    echoes: tuple[SourcedEcho, ...]
+    unattached: tuple[Fact, ...]
+    """What belongs to no process that is known."""
+    crashes: tuple[Crash, ...]
+    reports: tuple[SanitizerFound, ...]
+    syscalls: tuple[SyscallFinding, ...]
+    next_steps: tuple[str, ...]
+    failures: tuple[Failure, ...]
+    complete: bool
+    """Could every source be read to its end?"""
+    cores_of_first: tuple[str, ...] = ()
+    """The cores of the process that died first."""

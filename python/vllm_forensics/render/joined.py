@@ -1,0 +1,255 @@
+"""One incident out of many sources, for a person at a terminal: the first death, then its story."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
+from vllm_forensics.model.report import Crash
+from vllm_forensics.model.stack import Frame, FrameKind
+from vllm_forensics.render.incident import headline, labelled
+from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
+
+_MAX_PROCESSES: Final = 12
+_MAX_FACTS: Final = 14
+_MAX_ECHOES: Final = 6
+_MAX_FRAMES: Final = 12
+_MAX_LOOSE: Final = 8
+_MAX_SOURCES: Final = 20
+_WIDEST: Final = 110
+_SOURCE_WIDTH: Final = 30
+
+
+def render_joined(
+    report: JoinedReport, style: TerminalStyle, own_frames: frozenset[tuple[str, int]]
+) -> str:
+    """The whole answer as text. Every string must have been cleaned.
+
+    `own_frames` names the frames, as (core, index), that are the user's own code.
+    """
+    return render_parts(_Writer(report, style, own_frames).parts(), style)
+
+
+def common_folder(report: JoinedReport) -> str:
+    """What all paths begin with, to be left out where they are shown; empty for one file."""
+    paths = [source.path for source in report.sources]
+    paths += [failure.path for failure in report.failures]
+    folders = [path.rpartition("/")[0] for path in paths]
+    if not folders or not all(folders):
+        return ""
+    try:
+        shared = os.path.commonpath(folders)
+    except ValueError:  # absolute and relative ones
+        return ""
+    return shared.rstrip("/") + "/"
+
+
+class _Writer:
+    def __init__(
+        self,
+        report: JoinedReport,
+        style: TerminalStyle,
+        own_frames: frozenset[tuple[str, int]],
+    ) -> None:
+        self._report = report
+        self._style = style
+        self._own = own_frames
+        self._folder = common_folder(report)
+
+    def parts(self) -> Iterator[RenderableType]:
+        """All that is shown, in order."""
+        report = self._report
+        yield Text(self._counts(), style="quiet")
+        yield Text()
+        if report.first_death is not None:
+            yield Text(headline(report.first_death), style="title")
+            yield Text()
+        yield labelled("", self._short(report.explanation))
+        if self._style.detail is Detail.SENTENCE:
+            return
+        crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
+        if crash is not None:
+            yield from self._where(crash)
+        if report.first_death is not None and report.processes:
+            yield from self._story(report.processes[0])
+        yield from self._others()
+        yield from self._echoes()
+        yield from self._loose()
+        yield from self._failures()
+        yield from self._next()
+
+    def _counts(self) -> str:
+        kinds: dict[str, int] = {}
+        for source in self._report.sources:
+            kinds[source.kind.value] = kinds.get(source.kind.value, 0) + 1
+        shown = " · ".join(f"{count} {_PLURALS[kind][count != 1]}" for kind, count in kinds.items())
+        count = len(self._report.sources)
+        return f"{count:,} source{'' if count == 1 else 's'}" + (f": {shown}" if shown else "")
+
+    def _where(self, crash: Crash) -> Iterator[RenderableType]:
+        """The crashing thread from the fault on; runtime frames folded."""
+        thread = crash.threads[0] if crash.threads else None
+        if thread is None:
+            return
+        frames = [
+            frame
+            for frame in thread.stack.frames
+            if frame.index >= thread.fault_index and frame.kind is not FrameKind.SIGNAL
+        ]
+        rows = list(self._frames(crash, frames))[:_MAX_FRAMES]
+        if not rows:
+            return
+        yield Text()
+        yield Text(f"Where   thread {thread.tid} in {self._short(crash.core)}", style="head")
+        yield from rows
+
+    def _frames(self, crash: Crash, frames: Sequence[Frame]) -> Iterator[RenderableType]:
+        hidden = 0
+        for position, frame in enumerate(frames):
+            is_own = (crash.core, frame.index) in self._own or frame.kind is FrameKind.PYTHON
+            is_fault = position == 0 and crash.signal.from_kernel
+            if not is_own and not is_fault and not self._style.all_frames:
+                hidden += 1
+                continue
+            if hidden:
+                yield Text(f"      {hidden} runtime frames folded", style="quiet")
+                hidden = 0
+            line = Text(f"  #{frame.index:<3}")
+            if frame.kind is FrameKind.PYTHON:
+                line.append("py  ", style="quiet")
+            line.append(_function(frame), style="culprit" if is_own else "none")
+            yield line.append(f"   {_place(frame)}", style="quiet")
+
+    def _story(self, process: JoinedProcess) -> Iterator[RenderableType]:
+        yield Text()
+        yield Text(f"What each source says of {_who(process)}", style="head")
+        yield self._facts(process.facts[:_MAX_FACTS])
+        left = len(process.facts) - _MAX_FACTS
+        if left > 0:
+            yield Text(f"  and {left} more (--format json)", style="quiet")
+        yield from self._agreement(process)
+
+    def _agreement(self, process: JoinedProcess) -> Iterator[RenderableType]:
+        if process.accords or process.contradictions:
+            yield Text()
+        for number, accord in enumerate(process.accords):
+            sources = ", ".join(map(self._short, accord.sources))
+            said = f"{accord.aspect.value} {accord.value}: {sources}"
+            yield labelled("Agree" if number == 0 else "", said, indented=True)
+        for differs in process.contradictions:
+            label = "Differ" if differs.is_explained else "Against"
+            yield labelled(label, self._short(differs.sentence), indented=True)
+
+    def _others(self) -> Iterator[RenderableType]:
+        first = self._report.first_death is not None
+        others = self._report.processes[1 if first else 0 :]
+        if not others:
+            return
+        yield Text()
+        yield Text("Other processes" if first else "Processes", style="head")
+        for process in others[:_MAX_PROCESSES]:
+            line = Text(f"  {_who(process)}")
+            line.append(f"  {process.role.value}", style="quiet")
+            yield line.append(f"  {process.end}" if process.end else "")
+            if process.facts:
+                yield self._facts(process.facts[:3], indent=4)
+            for differs in process.contradictions:
+                yield labelled("Against", self._short(differs.sentence), indented=True)
+        if len(others) > _MAX_PROCESSES:
+            yield Text(f"  and {len(others) - _MAX_PROCESSES} more (--format json)", style="quiet")
+
+    def _echoes(self) -> Iterator[RenderableType]:
+        echoes = self._report.echoes
+        if not echoes:
+            return
+        only = "the visible error is one of them" if self._report.visible_error_is_echo else ""
+        yield Text()
+        yield Text(f"Only echoes   {only}".rstrip(), style="head")
+        shown = echoes
+        if len(echoes) > _MAX_ECHOES:
+            shown = (*echoes[: _MAX_ECHOES - 1], echoes[-1])
+        yield self._facts([echo.fact for echo in shown])
+        if len(echoes) > len(shown):
+            yield Text(f"  and {len(echoes) - len(shown)} more (--format json)", style="quiet")
+
+    def _loose(self) -> Iterator[RenderableType]:
+        loose = self._report.unattached
+        if not loose:
+            return
+        yield Text()
+        yield Text("Belongs to no process that is known", style="head")
+        yield self._facts(loose[:_MAX_LOOSE])
+        if len(loose) > _MAX_LOOSE:
+            yield Text(f"  and {len(loose) - _MAX_LOOSE} more (--format json)", style="quiet")
+
+    def _failures(self) -> Iterator[RenderableType]:
+        if not self._report.failures:
+            return
+        yield Text()
+        yield Text("Not read, or not whole", style="head")
+        table = _grid(2)
+        for failure in self._report.failures[:_MAX_SOURCES]:
+            table.add_row(Text(f"  {self._short(failure.path)}"), Text(failure.error))
+        yield table
+        left = len(self._report.failures) - _MAX_SOURCES
+        if left > 0:
+            yield Text(f"  and {left} more (--format json)", style="quiet")
+
+    def _next(self) -> Iterator[RenderableType]:
+        if self._report.next_steps:
+            yield Text()
+        for number, step in enumerate(self._report.next_steps):
+            yield labelled("Next" if number == 0 else "", step, indented=True)
+
+    def _facts(self, facts: Sequence[Fact], indent: int = 2) -> Table:
+        table = _grid(2)
+        for fact in facts:
+            place = self._short(fact.source) + (f":{fact.line}" if fact.line is not None else "")
+            table.add_row(Text(" " * indent + place, style="quiet"), Text(fact.text))
+        return table
+
+    def _short(self, text: str) -> str:
+        return text.replace(self._folder, "") if self._folder not in {"", "/"} else text
+
+
+_PLURALS: Final = {
+    "core": ("core", "cores"),
+    "log": ("log", "logs"),
+    "sanitizer": ("sanitizer log", "sanitizer logs"),
+    "strace": ("strace trace", "strace traces"),
+    "supervisor": ("supervisor log", "supervisor logs"),
+    "sandbox": ("sandbox trace", "sandbox traces"),
+}
+
+
+def _grid(columns: int) -> Table:
+    table = Table.grid(padding=(0, 1))
+    for _ in range(columns - 1):
+        table.add_column(overflow="fold", max_width=_SOURCE_WIDTH)
+    table.add_column(overflow="fold", max_width=_WIDEST - _SOURCE_WIDTH)
+    return table
+
+
+def _who(process: JoinedProcess) -> str:
+    pid = f" {process.pid}" if process.pid is not None else ""
+    host = f" on {process.host}" if process.host else ""
+    return f"{process.name or 'process'}{pid}{host}"
+
+
+def _function(frame: Frame) -> str:
+    if frame.function is not None and frame.names_trusted:
+        return frame.function
+    name = frame.module.rsplit("/", 1)[-1] if frame.module else f"{frame.pc:#x}"
+    return f"{name}+{frame.module_offset or 0:#x}" if frame.module else name
+
+
+def _place(frame: Frame) -> str:
+    if frame.file is None or frame.line is None:
+        return f"in {frame.module.rsplit('/', 1)[-1]}" if frame.module else ""
+    return "/".join(frame.file.rsplit("/", 2)[-2:]) + f":{frame.line}"

@@ -1,0 +1,177 @@
+"""The JSON of one incident out of many sources: forensics.report/1. Fields are added freely."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
+from vllm_forensics.render.incident_wire import DeathWire, RoleName, death_to_wire
+from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.run import SyscallWire
+from vllm_forensics.render.sanitizer_wire import SanitizerReportWire, report_to_wire
+from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
+
+
+class SourceWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that was read."""
+
+    path: str
+    kind: Literal["core", "log", "sanitizer", "strace", "supervisor", "sandbox"]
+    bytes: int
+    host: str | None
+    summary: str
+
+
+class FactWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What one place of one source says."""
+
+    source: str
+    line: int | None
+    text: str
+    time: str | None
+
+
+class AccordWire(msgspec.Struct, frozen=True, kw_only=True):
+    """Two or more sources say the same."""
+
+    what: Literal["signal", "address", "function", "module", "program"]
+    value: str
+    sources: list[str]
+
+
+class ContradictionWire(msgspec.Struct, frozen=True, kw_only=True):
+    """Sources that differ; `explained` where the sentence gives the reason."""
+
+    sentence: str
+    sources: list[str]
+    explained: bool
+
+
+class JoinedProcessWire(msgspec.Struct, frozen=True, kw_only=True):
+    """A process, and all that the sources say of it."""
+
+    pid: int | None
+    host: str | None
+    name: str | None
+    role: RoleName
+    parent: int | None
+    last_seen: str | None
+    end: str | None
+    died_first: bool
+    facts: list[FactWire]
+    agrees: list[AccordWire]
+    contradicts: list[ContradictionWire]
+    cores: list[str]
+
+
+class SourcedEchoWire(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that only tells of another process's death."""
+
+    source: str
+    line: int | None
+    text: str
+    of: int | None
+    why: str
+
+
+class JoinedReportWire(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of `forensics report --format json`."""
+
+    schema: Literal["forensics.report/1"]
+    first_death: DeathWire | None
+    visible_error_is_echo: bool
+    explanation: str
+    processes: list[JoinedProcessWire]
+    """The one that died first stands first."""
+    echoes: list[SourcedEchoWire]
+    unattached: list[FactWire]
+    crashes: list[CrashWire]
+    reports: list[SanitizerReportWire]
+    syscalls: list[SyscallWire]
+    next_steps: list[str]
+    sources: list[SourceWire]
+    failures: list[FailureWire]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema that docs/schemas/forensics.report.1.json holds."""
+    return msgspec.json.schema(JoinedReportWire)
+
+
+def render_joined_json(report: JoinedReport) -> str:
+    """The answer as JSON, ending in a newline. Strings must have been cleaned."""
+    death = report.first_death
+    return json_text(
+        JoinedReportWire(
+            schema="forensics.report/1",
+            first_death=death_to_wire(death) if death is not None else None,
+            visible_error_is_echo=report.visible_error_is_echo,
+            explanation=report.explanation,
+            processes=[_process(one) for one in report.processes],
+            echoes=[
+                SourcedEchoWire(
+                    source=echo.fact.source,
+                    line=echo.fact.line,
+                    text=echo.fact.text,
+                    of=echo.of,
+                    why=echo.why,
+                )
+                for echo in report.echoes
+            ],
+            unattached=[_fact(one) for one in report.unattached],
+            crashes=[crash_to_wire(crash) for crash in report.crashes],
+            reports=[report_to_wire(one.report, one.log) for one in report.reports],
+            syscalls=[
+                SyscallWire(
+                    pid=one.pid, kind=one.kind.value, sentence=one.sentence, proof=list(one.proof)
+                )
+                for one in report.syscalls
+            ],
+            next_steps=list(report.next_steps),
+            sources=[
+                SourceWire(
+                    path=one.path,
+                    kind=one.kind.value,
+                    bytes=one.size_bytes,
+                    host=one.host,
+                    summary=one.summary,
+                )
+                for one in report.sources
+            ],
+            failures=[
+                FailureWire(path=one.path, error=one.error, remedy=one.remedy)
+                for one in report.failures
+            ],
+        )
+    )
+
+
+def _process(process: JoinedProcess) -> JoinedProcessWire:
+    return JoinedProcessWire(
+        pid=process.pid,
+        host=process.host,
+        name=process.name,
+        role=process.role.value,
+        parent=process.parent,
+        last_seen=process.last_seen,
+        end=process.end,
+        died_first=process.died_first,
+        facts=[_fact(one) for one in process.facts],
+        agrees=[
+            AccordWire(what=one.aspect.value, value=one.value, sources=list(one.sources))
+            for one in process.accords
+        ],
+        contradicts=[
+            ContradictionWire(
+                sentence=one.sentence, sources=list(one.sources), explained=one.is_explained
+            )
+            for one in process.contradictions
+        ],
+        cores=list(process.cores),
+    )
+
+
+def _fact(fact: Fact) -> FactWire:
+    return FactWire(source=fact.source, line=fact.line, text=fact.text, time=fact.time)

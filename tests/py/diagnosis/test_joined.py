@@ -1,0 +1,145 @@
+"""Joining by process: what agrees, what contradicts, and what must not be joined."""
+
+from dataclasses import replace
+
+import pytest
+
+from vllm_forensics.diagnosis.agreement import contradictions_of
+from vllm_forensics.diagnosis.joined import Joined, join
+from vllm_forensics.diagnosis.statement import Statement, of_log, of_supervisor, of_trace
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.evidence.strace import parse_strace_log
+from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
+from vllm_forensics.model.incident import CauseClass, IncidentReading
+from vllm_forensics.model.joined import SourceKind
+
+SEGFAULT = "(Worker pid=7) Fatal Python error: Segmentation fault"
+TRACE = """\
+7 1768464765.100000 execve("/usr/bin/serve", ["serve"], 0x7ff /* 4 vars */) = 0
+7 1768464765.200000 --- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x18} ---
+7 1768464765.300000 +++ killed by SIGSEGV (core dumped) +++
+"""
+
+
+def log(
+    *lines: str, name: str = "a.log", host: str | None = None
+) -> tuple[list[Statement], IncidentReading]:
+    reading = parse_incident_log(["".join(line + "\n" for line in lines).encode()])
+    return list(of_log(name, host, reading)), reading
+
+
+def joined(*parts: tuple[list[Statement], IncidentReading] | list[Statement]) -> Joined:
+    told: list[Statement] = []
+    readings: list[IncidentReading] = []
+    for part in parts:
+        if isinstance(part, tuple):
+            told += part[0]
+            readings.append(part[1])
+        else:
+            told += part
+    return join(told, readings)
+
+
+def trace(text: str = TRACE) -> list[Statement]:
+    return list(of_trace("trace", parse_strace_log(text), ()))
+
+
+def supervisor(*lines: str) -> list[Statement]:
+    return list(of_supervisor("events", parse_supervisor_log("\n".join(lines))))
+
+
+def sentences(found: Joined) -> list[str]:
+    return [one.sentence for process in found.processes for one in process.contradictions]
+
+
+def test_a_log_and_a_trace_of_one_process_agree() -> None:
+    found = joined(log(SEGFAULT), trace())
+
+    [process] = found.processes
+    assert process.died_first
+    assert {one.value: one.sources for one in process.accords}["SIGSEGV"] == ("trace", "a.log")
+    assert process.contradictions == ()
+
+
+def test_another_signal_in_the_trace_is_said() -> None:
+    found = joined(log(SEGFAULT), trace(TRACE.replace("SIGSEGV", "SIGBUS")))
+
+    assert any("trace says SIGBUS" in one and "SIGSEGV" in one for one in sentences(found))
+
+
+def test_times_apart_speak_of_two_lives_of_a_number() -> None:
+    found = joined(log(f"2026-01-15T12:12:45Z {SEGFAULT}"), trace())
+
+    assert any("4 hours apart" in one for one in sentences(found))
+
+
+def test_times_that_fit_are_no_contradiction() -> None:
+    found = joined(log(f"2026-01-15T08:12:45Z {SEGFAULT}"), trace())
+
+    assert sentences(found) == []
+
+
+def test_two_hosts_with_one_number_are_said() -> None:
+    found = joined(
+        log(SEGFAULT, name="a.log", host="node1"), log(SEGFAULT, name="b.log", host="node2")
+    )
+
+    assert any("two machines that both have a process 7" in one for one in sentences(found))
+
+
+def test_two_programs_under_one_number_are_said() -> None:
+    found = joined(
+        trace(),
+        supervisor(
+            '{"event": "start", "pid": 7, "parent": 1, "command": "/bin/other"}',
+            '{"event": "exit", "pid": 7, "signal": 11, "status": null}',
+        ),
+    )
+
+    assert any("of serve" in one and "of other" in one for one in sentences(found))
+
+
+def test_a_kill_whose_sender_the_trace_names_is_not_called_a_lack_of_memory() -> None:
+    text = (
+        '7 1768464765.1 execve("/bin/a", ["a"], 0x1 /* 1 var */) = 0\n'
+        "8 1768464765.2 kill(7, SIGKILL) = 0\n"
+        "7 1768464765.3 +++ killed by SIGKILL +++\n"
+    )
+    from vllm_forensics.diagnosis.syscalls import explain_syscalls
+
+    parsed = parse_strace_log(text)
+    told = list(of_trace("trace", parsed, explain_syscalls(parsed)))
+
+    found = joined(told)
+
+    assert found.incident is None or (
+        found.incident.first_death.cause.kind is not CauseClass.OOM_KILLED
+    )
+    assert any("by process 8" in fact.text for one in found.processes for fact in one.facts)
+
+
+def test_words_without_a_process_stay_with_no_one_where_nothing_died() -> None:
+    found = joined(log("ConnectionResetError: [Errno 104] Connection reset by peer"))
+
+    assert all(process.pid is None for process in found.processes)
+
+
+def test_the_supervisors_first_fault_comes_before_the_end() -> None:
+    found = joined(
+        supervisor(
+            '{"event": "start", "pid": 7, "parent": 1, "command": "/bin/serve"}',
+            '{"event": "fault", "pid": 7, "tid": 9, "signo": 11, "code": 1, "address": "0x18"}',
+            '{"event": "exit", "pid": 7, "signal": 6, "status": null}',
+        )
+    )
+
+    assert found.incident is not None
+    assert found.incident.first_death.signal == "SIGSEGV"
+
+
+@pytest.mark.parametrize("aspect", ["signal", "address", "program", "host"])
+def test_one_source_alone_never_contradicts(aspect: str) -> None:
+    value: object = 1 if aspect == "address" else "x"
+    one = Statement(source="a", kind=SourceKind.LOG, text="t", pid=7)
+
+    assert contradictions_of([replace(one, **{aspect: value}), one]) == ()  # type: ignore[arg-type]

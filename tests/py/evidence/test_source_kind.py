@@ -1,0 +1,47 @@
+"""What a file is, by how it begins."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vllm_forensics.evidence.source_kind import answer_schema, kind_of
+from vllm_forensics.model.joined import SourceKind
+
+TRACED = b'7 1768464765.1 read(3, "", 1) = 0\n7 1768464765.2 +++ exited with 0 +++\n'
+CASES = {
+    "a log": (b"INFO 01-15 08:12:45 all is well\n", SourceKind.LOG),
+    "nothing": (b"", SourceKind.LOG),
+    "a trace": (TRACED, SourceKind.STRACE),
+    "a trace with the time of day": (b"7 08:12:45.123456 close(3) = 0\n", SourceKind.STRACE),
+    "a supervisor's log": (
+        b'{"event": "start", "pid": 7, "command": "x"}\n',
+        SourceKind.SUPERVISOR,
+    ),
+    "a sandbox's events": (b'{"step":1,"kind":"free","block":3}\n', SourceKind.SANDBOX),
+    "a log in JSON": (b'{"level": "info", "kind": "free"}\n', SourceKind.LOG),
+    "JSON lines about events": (b'{"event": "start", "user": 7}\n', SourceKind.LOG),
+    "UTF-16": ("Aborted\r\n".encode("utf-16"), SourceKind.LOG),
+    "colours": (b"\x1b[31mFatal Python error\x1b[0m\n", SourceKind.LOG),
+    "a few zeros": (b"Segmentation fault\n\0\0\0\n", SourceKind.LOG),
+    "a program": (b"\x7fELF" + bytes(60), None),
+    "zeros": (bytes(4096), None),
+    "noise": (bytes(range(256)) * 16, None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_beginning_tells_the_kind(name: str) -> None:
+    head, kind = CASES[name]
+
+    assert kind_of(head) is kind
+
+
+def test_an_answer_of_this_tool_is_known() -> None:
+    assert answer_schema(b'{\n  "schema": "forensics.incident/1",\n') == "forensics.incident/1"
+    assert answer_schema(b'{"schema": "other/1"}') is None
+
+
+@given(st.binary(max_size=2000))
+def test_no_bytes_make_it_fail(head: bytes) -> None:
+    kind_of(head)
+    kind_of(b"{" + head)

@@ -1,0 +1,211 @@
+"""`forensics report`: programs really crash, leave a log, a core and more, and are told as one."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from tests.py.integration.crashes import FALLING, compile_program
+from tests.py.integration.tool import REPOSITORY, Answer, forensics
+from tests.py.integration.victim_cases import core_pattern_for_cwd
+
+pytestmark = pytest.mark.gdb
+SCHEMA = json.loads(
+    (REPOSITORY / "docs/schemas/forensics.report.1.json").read_text(encoding="utf-8")
+)
+FALL_BELOW_PYTHON = """\
+import ctypes, faulthandler
+faulthandler.enable()
+def step():
+    ctypes.string_at(0x18)
+step()
+"""
+HANDLED = """\
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+namespace planted {
+__attribute__((noinline)) void fall(int* volatile where) {
+  *where = 1;
+  asm volatile("");
+}
+}  // namespace planted
+void give_up(int) {
+  std::signal(SIGABRT, SIG_DFL);
+  std::abort();
+}
+int main() {
+  std::fprintf(stderr, "(Worker pid=%d) Fatal Python error: Aborted\\n", getpid());
+  std::signal(SIGSEGV, give_up);
+  planted::fall(reinterpret_cast<int*>(0x18));
+}
+"""
+STALE = """\
+#include <cstdlib>
+#include <cstring>
+namespace planted {
+__attribute__((noinline)) char stale(char* volatile block) { return block[3]; }
+}  // namespace planted
+int main() {
+  char* block = static_cast<char*>(std::malloc(64));
+  std::memset(block, 0, 64);
+  std::free(block);
+  return planted::stale(block);
+}
+"""
+
+
+def crash(
+    folder: Path, *command: str | Path, dies_of: signal.Signals = signal.SIGSEGV, **environment: str
+) -> bytes:
+    """Run it in the folder, where its core is left, and return what it said."""
+    with core_pattern_for_cwd():
+        done = subprocess.run(
+            ("prlimit", "--core=unlimited:", *command),
+            cwd=folder,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == -dies_of, done
+    assert list(folder.glob("core*")), "no core was left"
+    return done.stderr
+
+
+def told(*evidence: Path) -> dict[str, Any]:
+    answer = forensics("report", "--format", "json", *evidence)
+    assert answer.status == 1, answer.stderr
+    jsonschema.validate(answer.report, SCHEMA)
+    return answer.report
+
+
+def screen(folder: Path) -> Answer:
+    return forensics("report", folder)
+
+
+def sources_of(process: dict[str, Any]) -> set[str]:
+    return {Path(fact["source"]).name for fact in process["facts"]}
+
+
+def agreed(process: dict[str, Any]) -> dict[str, set[str]]:
+    return {
+        f"{one['what']} {one['value']}": {Path(path).name for path in one["sources"]}
+        for one in process["agrees"]
+    }
+
+
+def test_a_log_without_a_pid_its_core_and_its_trace_are_one_death(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    trace = tmp_path / "trace.txt"
+    said = crash(
+        tmp_path, "strace", "-f", "-ttt", "-o", trace, sys.executable, "-c", FALL_BELOW_PYTHON
+    )
+    # After the death: what its parent and its client say.
+    echo = b"vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.\n"
+    (tmp_path / "serve.log").write_bytes(said + echo)
+
+    report = told(tmp_path)
+
+    death, first = report["first_death"], report["processes"][0]
+    [core] = report["crashes"]
+    assert death["pid"] == first["pid"] == core["pid"]
+    assert (death["signal"], death["cause"]["class"]) == ("SIGSEGV", "native-fault")
+    assert death["python_function"] in {"string_at", "step"}
+    assert sources_of(first) == {"serve.log", "trace.txt", Path(core["core"]).name}
+    assert agreed(first)["signal SIGSEGV"] == sources_of(first)
+    assert agreed(first)["address 0x18"] == {"trace.txt", Path(core["core"]).name}
+    assert report["visible_error_is_echo"] is True
+    assert [Path(echo["source"]).name for echo in report["echoes"]] == ["serve.log"]
+    assert report["unattached"] == []
+
+
+def test_a_handlers_abort_and_the_fault_before_it_are_told_apart(tmp_path: Path) -> None:
+    program = compile_program(HANDLED, tmp_path / "handled", "-O1")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    said = crash(folder, program, dies_of=signal.SIGABRT)
+    (folder / "worker.log").write_bytes(said)
+
+    report = told(folder)
+
+    first = report["processes"][0]
+    [differs] = first["contradicts"]
+    assert differs["explained"] is True
+    assert "SIGSEGV came first" in differs["sentence"]
+    assert report["first_death"]["signal"] == "SIGSEGV"
+    assert report["first_death"]["function"] == "planted::fall"
+    assert "Differ" in screen(folder).stdout
+
+
+def test_the_report_of_a_sanitizer_is_joined_to_the_core_by_process(tmp_path: Path) -> None:
+    program = compile_program(STALE, tmp_path / "stale", "-fsanitize=address")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    options = "abort_on_error=1:disable_coredump=0"
+    said = crash(folder, program, dies_of=signal.SIGABRT, ASAN_OPTIONS=options)
+    (folder / "what it said").write_bytes(b"2026-01-15 INFO starting\n" + said)
+
+    report = told(folder)
+
+    first = report["processes"][0]
+    assert report["first_death"]["cause"]["class"] == "heap-corruption"
+    assert report["reports"][0]["kind"] == "heap-use-after-free"
+    assert agreed(first)["function planted::stale"] == sources_of(first)
+    assert "freed" in report["explanation"]
+
+
+def test_what_forensics_run_left_is_joined_with_the_programs_own_words(tmp_path: Path) -> None:
+    program = compile_program(FALLING, tmp_path / "falling", "-O1")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    ran = forensics("run", "--folder", folder / "run", "--", program, cwd=folder)
+    (folder / "shell.log").write_text("serve.sh: line 3: Segmentation fault (core dumped)\n")
+
+    report = told(folder)
+
+    first = report["processes"][0]
+    kinds = {source["kind"] for source in report["sources"]}
+    assert ran.status == 128 + signal.SIGSEGV
+    assert kinds == {"core", "supervisor", "log"}
+    assert report["first_death"]["function"] == "planted::fall"
+    assert {"events.jsonl", "shell.log"} < sources_of(first)
+    assert len(report["processes"]) == 1
+
+
+def test_an_old_core_of_the_same_number_is_not_taken_for_this_death(tmp_path: Path) -> None:
+    program = compile_program(FALLING, tmp_path / "falling", "-O1")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    crash(folder, program)
+    [core] = folder.glob("core*")
+    pid = forensics("core", "--format", "json", core).crash["pid"]
+    (folder / "later.log").write_text(
+        f"2199-01-15T08:12:45Z (Worker pid={pid}) Fatal Python error: Segmentation fault\n"
+    )
+
+    report = told(folder)
+
+    sentences = [one["sentence"] for one in report["processes"][0]["contradicts"]]
+    assert any("was written" in one and "used again since" in one for one in sentences)
+
+
+def test_two_processes_that_died_are_two(tmp_path: Path) -> None:
+    program = compile_program(FALLING, tmp_path / "falling", "-O1")
+    for name in ("one", "two"):
+        folder = tmp_path / "left" / name
+        folder.mkdir(parents=True)
+        crash(folder, program)
+
+    report = told(tmp_path / "left")
+
+    assert len(report["processes"]) == len(report["crashes"]) == 2
+    assert [one["died_first"] for one in report["processes"]] == [True, False]
