@@ -1,0 +1,1 @@
+"""What other programs load of this one, by entry points."""

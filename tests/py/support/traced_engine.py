@@ -1,0 +1,94 @@
+"""A process that drives a vLLM's scheduler as its engine core does, with our plugin loaded.
+
+usage: traced_engine.py VERSION HOW, with VLLM_FORENSICS_TRACE in the environment. HOW: `finish`,
+`before` (the plugin after the scheduler was imported), `segv` (dies while the worker has a step),
+`raise` (the scheduler raises), `blind` (our wrappers fail), `abort`, `twice` (a second scheduler),
+`long` (`ROUNDS` loads).
+"""
+
+import ctypes
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import entry_points
+from types import ModuleType
+
+from vllm_forensics.capture.vllm_trees import find_tree
+from vllm_forensics.model.sandbox import Parameters, RequestSpec, VllmTree
+from vllm_forensics.sandbox.engine.loader import loaded
+from vllm_forensics.sandbox.engine.v1 import V1Engine
+from vllm_forensics.sandbox.engine.v1_config import SELECTION
+from vllm_forensics.sandbox.engine.v1_hooks import managers_of
+from vllm_forensics.sandbox.recorder import Recorder
+
+PARAMETERS = Parameters(gpu_blocks=40, block_size=16, max_model_len=512, prefix_caching=True)
+LOAD = tuple(
+    RequestSpec(id=f"r{number}", prompt_len=50 + 7 * number, max_tokens=30, prefix=40)
+    for number in range(6)
+)
+LAST_STEP = 9
+ROUNDS = 60
+
+
+def plug_in() -> None:
+    """As vLLM does in each of its processes."""
+    for plugin in entry_points(group="vllm.general_plugins", name="forensics"):
+        plugin.load()()
+
+
+def drive(engine: V1Engine, steps: int) -> None:
+    for _ in range(steps):
+        if engine.idle():
+            return
+        engine.complete(engine.step())
+
+
+def engine_of(load: Callable[[str], ModuleType], tree: VllmTree) -> V1Engine:
+    engine = V1Engine(load, tree, PARAMETERS, Recorder())
+    for spec in LOAD:
+        engine.add(spec)
+    return engine
+
+
+def meddle(engine: V1Engine, how: str) -> None:
+    if how == "segv":
+        engine.step()
+        ctypes.string_at(0)
+    elif how == "raise":
+        # Silent twice; the assertion comes when such a block is handed out.
+        blocks = managers_of(engine.manager)[0].req_to_blocks["r0"]
+        for _ in range(2):
+            engine.pool.free_blocks(blocks)
+    elif how == "blind":
+        # As if this vLLM had another name for what our wrappers look at.
+        del engine.pool.null_block
+    elif how == "abort":
+        engine.abort("r0")
+    elif how == "long":
+        for turn in range(ROUNDS):
+            for spec in LOAD:
+                engine.add(replace(spec, id=f"{spec.id}.{turn}"))
+            drive(engine, 1000)
+
+
+def main(version: str, how: str) -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
+    tree = find_tree(version, on_fetch=lambda what: None)
+    with loaded(tree, SELECTION) as load:
+        if how == "before":
+            load("vllm.v1.core.sched.scheduler")
+        plug_in()
+        engine = engine_of(load, tree)
+        if how == "twice":
+            engine = engine_of(load, tree)
+        drive(engine, LAST_STEP)
+        meddle(engine, how)
+        with suppress(AssertionError):
+            drive(engine, 1000)
+        sys.stdout.write("steps done, idle\n" if engine.idle() else "not idle\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
