@@ -171,6 +171,10 @@ class PoolState:
     """Block and hash, of those that can be found by their content; only in snapshots to keep."""
     occupied: tuple[bool, ...] | None = None
     """By block id, where the allocator notes it a second time."""
+    counted_free: int | None = None
+    """How many are free by the allocator's own count, where it keeps one besides the list."""
+    misfiled: tuple[int, ...] = ()
+    """Blocks whose own hash and the one under which they are found are not the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +218,8 @@ class ViolationKind(StrEnum):
     REFERENCE_COUNT = "reference-count"
     FREE_LIST = "free-list"
     OCCUPANCY = "occupancy"
+    HASH = "hash"
+    WRONG_CONTENT = "wrong-content"
     LEAK = "leak"
     STALL = "stall"
 

@@ -19,6 +19,7 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 _GRAVITY: Final = (
     ViolationKind.USE_AFTER_FREE,
     ViolationKind.TWO_WRITERS,
+    ViolationKind.WRONG_CONTENT,
     ViolationKind.DOUBLE_FREE,
     ViolationKind.OUT_OF_RANGE,
     ViolationKind.SHORT_TABLE,
@@ -27,6 +28,7 @@ _GRAVITY: Final = (
     ViolationKind.ALIASED_BLOCK,
     ViolationKind.FREE_LIST,
     ViolationKind.OCCUPANCY,
+    ViolationKind.HASH,
     ViolationKind.CONSERVATION,
     ViolationKind.REFERENCE_COUNT,
 )

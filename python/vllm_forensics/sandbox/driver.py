@@ -20,7 +20,7 @@ from vllm_forensics.model.sandbox import (
 from vllm_forensics.sandbox.engine.contents import with_contents
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
 from vllm_forensics.sandbox.engine_errors import engine_speaks
-from vllm_forensics.sandbox.invariants import broken_in, leaks_in, notes_apart_in
+from vllm_forensics.sandbox.invariants import broken_in, broken_in_the_middle, leaks_in
 from vllm_forensics.sandbox.recorder import Recorder, StepSeen
 from vllm_forensics.sandbox.shadow_worker import ShadowWorker
 from vllm_forensics.sandbox.stall import StallDetector, why_stuck
@@ -69,10 +69,17 @@ class Driver:
             block_size=parameters.block_size,
             window=parameters.sliding_window,
             total=parameters.gpu_blocks,
+            prefixes=self._prefixes(),
         )
         self._stall = StallDetector(parameters)
         self.progress = Progress()
         recorder.on_double_free.append(self._double_free)
+
+    def _prefixes(self) -> dict[str, int] | None:
+        """What requests share; of v0, sequences of one request part, and swapping moves them."""
+        if self.engine.generation is Generation.V0:
+            return None
+        return {spec.id: min(spec.prefix, spec.prompt_len) for spec in self._load}
 
     def done(self) -> bool:
         """Whether all requests came and went."""
@@ -174,7 +181,7 @@ class Driver:
 
     def check_after_error(self) -> None:
         """Look at what holds in the middle of a step too."""
-        for kind, message, request, block, pool in notes_apart_in(self.engine.snapshot()):
+        for kind, message, request, block, pool in broken_in_the_middle(self.engine.snapshot()):
             self._add(kind, message, request, block, pool)
 
     def check_leaks(self) -> None:

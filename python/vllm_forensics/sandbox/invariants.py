@@ -16,13 +16,16 @@ def broken_in(snapshot: Snapshot) -> Iterator[Broken]:
     for pool in snapshot.pools:
         yield from _free_list(pool)
         yield from _conservation(pool)
+        yield from _hashes(pool)
         yield from _references(pool, snapshot.requests)
-    yield from notes_apart_in(snapshot)
+        yield from _occupancy(pool)
+    yield from _kept(snapshot.requests)
 
 
-def notes_apart_in(snapshot: Snapshot) -> Iterator[Broken]:
-    """The one rule that holds in the middle of a step too: two notes of one fact say the same."""
+def broken_in_the_middle(snapshot: Snapshot) -> Iterator[Broken]:
+    """The rules that hold in the middle of a step too, where an engine raised."""
     for pool in snapshot.pools:
+        yield from _free_list(pool)
         yield from _occupancy(pool)
 
 
@@ -50,6 +53,24 @@ def _free_list(pool: PoolState) -> Iterator[Broken]:
             f"block {twice} stands in the free list twice: two requests would get it",
             None,
             twice,
+            pool.name,
+        )
+    if pool.counted_free is not None and pool.counted_free != len(pool.free):
+        yield (
+            ViolationKind.FREE_LIST,
+            f"{_blocks(len(pool.free))} stand in the free list of the {pool.name} pool, and it "
+            f"counts {pool.counted_free}",
+            None,
+            None,
+            pool.name,
+        )
+    kept = next((block for block in pool.free if block in pool.reserved), None)
+    if kept is not None:
+        yield (
+            ViolationKind.FREE_LIST,
+            f"block {kept}, which is never to be handed out, stands in the free list",
+            None,
+            kept,
             pool.name,
         )
     held = next((block for block in pool.free if pool.references[block] > 0), None)
@@ -89,6 +110,18 @@ def _conservation(pool: PoolState) -> Iterator[Broken]:
         )
 
 
+def _hashes(pool: PoolState) -> Iterator[Broken]:
+    if pool.misfiled:
+        first = pool.misfiled[0]
+        yield (
+            ViolationKind.HASH,
+            f"block {first} is found under another hash than its own, or has one and is not found",
+            None,
+            first,
+            pool.name,
+        )
+
+
 def _references(pool: PoolState, requests: tuple[RequestState, ...]) -> Iterator[Broken]:
     """Each table counts a block once, however often it names it (v0's window is a ring)."""
     named: Counter[int] = Counter()
@@ -110,6 +143,20 @@ def _references(pool: PoolState, requests: tuple[RequestState, ...]) -> Iterator
                 pool.name,
             )
             return
+
+
+def _kept(requests: tuple[RequestState, ...]) -> Iterator[Broken]:
+    """Whoever lost its place and starts anew has nothing."""
+    for request in requests:
+        if request.state == "preempted" and request.computed == 0 and any(request.tables):
+            held = [block for table in request.tables for block in table]
+            yield (
+                ViolationKind.LEAK,
+                f"request {request.id} was preempted and still holds {_blocks(len(held))}",
+                request.id,
+                held[0],
+                request.pool,
+            )
 
 
 def _occupancy(pool: PoolState) -> Iterator[Broken]:

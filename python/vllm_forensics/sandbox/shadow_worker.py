@@ -7,11 +7,12 @@ be read or written it asks the recorder, who saw the allocator. The two must agr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import ViolationKind, WorkerStep, WorkItem
+from vllm_forensics.sandbox.block_contents import BlockContents
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
 from vllm_forensics.sandbox.recorder import Recorder
 
@@ -31,15 +32,26 @@ class ShadowWorker:
     """Block tables rebuilt from what each step tells, and the accesses that they lead to."""
 
     def __init__(
-        self, recorder: Recorder, *, block_size: int, window: int | None, total: int
+        self,
+        recorder: Recorder,
+        *,
+        block_size: int,
+        window: int | None,
+        total: int,
+        prefixes: Mapping[str, int] | None = None,
     ) -> None:
-        """Watch `recorder`'s pool of `total` blocks; `window` in tokens."""
+        """Watch `recorder`'s pool of `total` blocks; `window` in tokens.
+
+        `prefixes`: by request, how many first tokens it shares with all that share any; where they
+        are not known, what a cache hands out cannot be checked.
+        """
         self._recorder = recorder
         self._holders = recorder.holders[GPU]
         self._generations = recorder.generations[GPU]
         self._block_size = block_size
         self._window = window
         self._total = total
+        self._contents = None if prefixes is None else BlockContents(prefixes, block_size)
         self._tables: dict[str, _Table] = {}
         self._users: dict[int, set[str]] = defaultdict(set)
         """By block: the sequences that have it in their tables."""
@@ -64,6 +76,28 @@ class ShadowWorker:
         for item, table in zip(step.items, told, strict=True):
             if table is not None and not self._is_plain(item, table, writers):
                 self._access(item, table, writers, report)
+        if self._contents is not None:
+            # After all writes: what one request computes in this step, another may read in it.
+            for item, table in zip(step.items, told, strict=True):
+                if item.replaces and item.start and table is not None:
+                    self._check_found(item, table, self._contents, report)
+
+    def _check_found(
+        self, item: WorkItem, table: _Table, contents: BlockContents, report: Report
+    ) -> None:
+        """What a request reads and did not write must be its own tokens."""
+        found = item.start // self._block_size
+        for place in range(self._first_read(item), min(found, len(table.blocks))):
+            wrong = contents.wrong(item.request, table.blocks[place], place)
+            if wrong is not None:
+                first = place * self._block_size
+                report(
+                    ViolationKind.WRONG_CONTENT,
+                    f"request {item.request} was given block {table.blocks[place]} for its tokens "
+                    f"{first} to {first + self._block_size - 1}, and {wrong}",
+                    item.request,
+                    table.blocks[place],
+                )
 
     def _is_plain(self, item: WorkItem, table: _Table, writers: dict[int, WorkItem]) -> bool:
         """One token into a block that is held, by the only one that has it: no more to be checked.
@@ -78,6 +112,10 @@ class ShadowWorker:
             return False
         writers[block] = item
         self._recorder.used(GPU, block, item.request)
+        if self._contents is not None:
+            offset = item.start - place * self._block_size
+            if offset == 0 or offset == self._block_size - 1:
+                self._contents.wrote(item.request, block, place, item.start + 1)
         return True
 
     def check_tables(self, step: WorkerStep, engine: Engine, report: Report) -> None:
@@ -201,6 +239,8 @@ class ShadowWorker:
     ) -> None:
         block = table.blocks[place]
         self._recorder.used(GPU, block, item.request)
+        if self._contents is not None:
+            self._contents.wrote(item.request, block, place, item.start + item.tokens)
         other = writers.setdefault(block, item)
         alive = self._holders.get(block, 0) > 0
         if other is not item:
@@ -250,6 +290,8 @@ class ShadowWorker:
         )
         for kind, pool, (source, target) in moves:
             self._recorder.moved(kind, pool, source, target)
+            if self._contents is not None:
+                _moved(self._contents, kind, pool)(source, target)
             if kind is EventKind.COPY and not self._recorder.alive(GPU, target):
                 report(
                     ViolationKind.USE_AFTER_FREE,
@@ -257,6 +299,12 @@ class ShadowWorker:
                     None,
                     target,
                 )
+
+
+def _moved(contents: BlockContents, kind: EventKind, pool: str) -> Callable[[int, int], None]:
+    if kind is EventKind.COPY:
+        return contents.copied
+    return contents.moved_out if pool == CPU else contents.moved_in
 
 
 def _names(first: WorkItem, second: WorkItem) -> str:

@@ -11,9 +11,11 @@ from vllm_forensics.sandbox.shadow_worker import ShadowWorker
 class Bench:
     """A recorder, a worker of 16-token blocks, and what it reported."""
 
-    def __init__(self, window: int | None = None) -> None:
+    def __init__(self, window: int | None = None, prefixes: dict[str, int] | None = None) -> None:
         self.recorder = Recorder()
-        self.worker = ShadowWorker(self.recorder, block_size=16, window=window, total=20)
+        self.worker = ShadowWorker(
+            self.recorder, block_size=16, window=window, total=20, prefixes=prefixes
+        )
         self.found: list[tuple[ViolationKind, str | None, int | None]] = []
 
     def report(
@@ -30,6 +32,11 @@ class Bench:
     def step(self, *items: WorkItem, **more: tuple[str, ...]) -> None:
         self.recorder.step += 1
         step = WorkerStep(number=self.recorder.step, items=items, **more)  # type: ignore[arg-type]
+        self.worker.execute(step, self.report)
+
+    def move(self, **pairs: tuple[tuple[int, int], ...]) -> None:
+        self.recorder.step += 1
+        step = WorkerStep(number=self.recorder.step, **pairs)  # type: ignore[arg-type]
         self.worker.execute(step, self.report)
 
 
@@ -135,6 +142,56 @@ def test_a_block_may_be_found_in_the_cache_in_the_step_in_which_it_is_computed()
     bench.allocate(3, request="b")
 
     bench.step(item("a", 0, 20, 1, 2, replaces=True), item("b", 16, 4, 1, 3, replaces=True))
+
+    assert bench.found == []
+
+
+def test_a_block_that_is_found_must_hold_what_it_is_found_for() -> None:
+    bench = Bench(prefixes={"a": 16, "b": 16})
+    bench.allocate(1, 2)
+    bench.step(item("a", 0, 32, 1, 2, replaces=True))
+    for block in (1, 2):
+        bench.recorder.freed("gpu", block, 0)
+        with bench.recorder.working_for("b"):
+            bench.recorder.joined(EventKind.TOUCH, "gpu", block, 1)
+    bench.allocate(3, request="b")
+
+    bench.step(item("b", 32, 4, 1, 2, 3, replaces=True), finished=("a",))
+
+    # The first 16 tokens are the same in both; the next are not.
+    assert bench.found == [(ViolationKind.WRONG_CONTENT, "b", 2)]
+
+
+@pytest.mark.parametrize(("last", "found"), [(31, []), (30, [ViolationKind.WRONG_CONTENT])])
+def test_a_block_is_there_to_be_found_once_its_last_token_is_written(
+    last: int, found: list[ViolationKind]
+) -> None:
+    bench = Bench(prefixes={"a": 32, "b": 32})
+    bench.allocate(1, 2)
+    bench.step(item("a", 0, 30, 1, 2, replaces=True))
+    for start in range(30, last + 1):
+        bench.step(item("a", start, 1))
+    with bench.recorder.working_for("b"):
+        bench.recorder.joined(EventKind.TOUCH, "gpu", 1, 2)
+        bench.recorder.joined(EventKind.TOUCH, "gpu", 2, 2)
+    bench.allocate(3, request="b")
+
+    bench.step(item("b", 32, 1, 1, 2, 3, replaces=True), finished=("a",))
+
+    assert [kind for kind, _, _ in bench.found] == found
+
+
+def test_what_was_swapped_out_and_in_is_still_what_it_was() -> None:
+    bench = Bench(prefixes={})
+    bench.allocate(1, 2)
+    bench.step(item("a", 0, 20, 1, 2, replaces=True))
+    for block in (1, 2):
+        bench.recorder.freed("gpu", block, 0)
+    bench.move(swapped_out=((1, 7), (2, 8)))
+    bench.allocate(3, 4)
+    bench.move(swapped_in=((7, 3), (8, 4)))
+
+    bench.step(item("a", 20, 1, 3, 4, replaces=True))
 
     assert bench.found == []
 

@@ -27,6 +27,7 @@ from vllm_forensics.sandbox.engine.signatures import arguments_for
 from vllm_forensics.sandbox.engine.v1_config import NO_PICTURES, SELECTION, Configs
 from vllm_forensics.sandbox.engine.v1_hooks import hooks, managers_of
 from vllm_forensics.sandbox.engine.v1_output import work_item, work_items
+from vllm_forensics.sandbox.engine.v1_pool import free_blocks, misfiled_blocks
 from vllm_forensics.sandbox.recorder import Recorder, wrapped
 
 _NO_TOKEN: Final = -1
@@ -231,7 +232,6 @@ class V1Engine:
     def snapshot(self) -> Snapshot:
         """The whole state between two steps."""
         pool = self.pool
-        free = [block.block_id for block in pool.free_block_queue.get_all_free_blocks()]
         return Snapshot(
             step=self._recorder.step,
             pools=(
@@ -239,8 +239,10 @@ class V1Engine:
                     name=GPU,
                     total=pool.num_gpu_blocks,
                     reserved=(self._null,),
-                    free=tuple(free),
+                    free=tuple(free_blocks(pool)),
                     references=tuple(block.ref_cnt for block in pool.blocks),
+                    counted_free=pool.free_block_queue.num_free_blocks,
+                    misfiled=tuple(misfiled_blocks(pool)),
                 ),
             ),
             requests=tuple(self._state(request) for request in self._in_order()),
