@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.py.supervisor.support import Supervisor
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Terminal:
