@@ -10,8 +10,14 @@ from typing import Final
 from vllm_forensics.diagnosis.incident_advice import explanation, next_steps
 from vllm_forensics.diagnosis.incident_causes import cause_of
 from vllm_forensics.diagnosis.incident_echoes import echoes_of, is_a_parents_word
-from vllm_forensics.diagnosis.incident_first import account_of, first_death, subject_pid
+from vllm_forensics.diagnosis.incident_first import (
+    MACHINES,
+    account_of,
+    first_death,
+    subject_pid,
+)
 from vllm_forensics.diagnosis.incident_processes import processes_of
+from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
 from vllm_forensics.diagnosis.incident_where import place_of, plain_name
 from vllm_forensics.model.incident import (
@@ -29,6 +35,7 @@ from vllm_forensics.model.incident import (
 
 _MAX_EVIDENCE: Final = 12
 _NUMBER: Final = re.compile(r"\d+")
+_CRASH: Final = re.compile(r"(?i)segfault|segmentation fault|sigsegv")
 _WHERE_COUNTS: Final = {
     CauseClass.NATIVE_FAULT,
     CauseClass.HEAP_CORRUPTION,
@@ -39,18 +46,25 @@ _WHERE_COUNTS: Final = {
 """Elsewhere a native stack is only where something was noticed."""
 
 
+def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
+    """The incidents that a log tells of, in its order: one for each life that ended badly."""
+    found = (explain_incident(life, log) for life in lives_of(reading))
+    return tuple(incident for incident in found if incident is not None)
+
+
 def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
-    """The incident that a log tells of; None where nobody died in it."""
+    """The first incident that a log tells of; None where nobody died in it."""
     clues = reading.clues
     first = first_death(clues)
     if first is None:
         return None
+    first = _with_hearsay(first, reading)
     account = account_of(first, clues)
     death = _death(first, account, reading)
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)
-    # The kernel's own log is not what a user sees, wherever it was pasted.
-    seen = [clue.line for clue in clues if id(clue) in told and clue.source != "kernel"]
+    # The kernel's own log is not what a user sees, wherever it was pasted; nor are cores.
+    seen = [clue.line for clue in clues if id(clue) in told and clue.source not in MACHINES]
     last = max(seen, default=0)
     is_echo = _visible_is_echo(first, last, echoes)
     return Incident(
@@ -62,6 +76,14 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         explanation=explanation(death, echoes, is_echo=is_echo),
         next_steps=next_steps(death),
     )
+
+
+def _with_hearsay(first: Clue, reading: IncidentReading) -> Clue:
+    """A stack that stands alone, and what the text around it says of a crash."""
+    if first.kind is not ClueKind.STACK or first.signal is not None:
+        return first
+    said = next((one for one in reading.seen_instead if _CRASH.search(one)), None)
+    return first if said is None else replace(first, detail=f"as {said}")
 
 
 def _visible_is_echo(first: Clue, last: int, echoes: Sequence[Echo]) -> bool:

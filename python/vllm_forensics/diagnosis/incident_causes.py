@@ -112,6 +112,13 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`exit code 137`, `Killed`: SIGKILL, whose sender is not named."""
     if _signal(first, account) != "SIGKILL":
         return None
+    if any(clue.kind is ClueKind.NOT_MEMORY for clue in account):
+        return _cause(
+            CauseClass.UNKNOWN,
+            "SIGKILL, and the container runtime does not call it a lack of memory: somebody sent "
+            "it, as after a failed probe or a stop that took too long",
+            Certainty.UNKNOWN,
+        )
     return _cause(
         CauseClass.OOM_KILLED,
         "SIGKILL, whose sender the text does not name; most often it is the out-of-memory killer",
@@ -134,6 +141,20 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
     )
 
 
+def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """A crash handler's stack, or `Thread 0 Crashed`: no signal is named."""
+    if first.kind is not ClueKind.SIGNAL or _signal(first, account) is not None:
+        return None
+    return _cause(CauseClass.NATIVE_FAULT, "a fatal signal, which is not named", Certainty.LIKELY)
+
+
+def hearsay(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """A debugger's stack under somebody's sentence that the program segfaults."""
+    if first.kind is not ClueKind.STACK or first.detail is None:
+        return None
+    return _cause(CauseClass.NATIVE_FAULT, first.detail, Certainty.LIKELY)
+
+
 def aborted(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGABRT and no word of why."""
     if _signal(first, account) != "SIGABRT":
@@ -149,7 +170,8 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    hang, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, aborted, raised,
+    hang, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, crashed, aborted,
+    hearsay, raised,
 )  # fmt: skip
 
 

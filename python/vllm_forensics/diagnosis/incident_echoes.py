@@ -11,13 +11,14 @@ from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 _MAX_ECHOES: Final = 100
 _OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
+_NO_ECHOES: Final = {ClueKind.STACK, ClueKind.START, ClueKind.NOT_MEMORY}
 
 
 def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ...]:
     """The clues that the first death explains, in the order of the log."""
     found = []
     for clue in rest:
-        why = _why(clue, first)
+        why = _why(clue, first) if clue.kind not in _NO_ECHOES else None
         if why is not None:
             found.append(Echo(line=clue.line, text=clue.text, of=death.pid, why=why))
     if len(found) > _MAX_ECHOES:

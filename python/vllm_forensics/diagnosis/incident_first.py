@@ -21,6 +21,17 @@ OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
 _ANY_TIME: Final = {*MACHINES, "systemd"}
 _NEAR: Final = 600
 _NEXT: Final = 4
+_RECORD: Final = 40
+"""So many lines a container's record has at most."""
+_NO_ACCOUNT: Final = {ClueKind.ECHO, ClueKind.START}
+_ADDED: Final = {ClueKind.STACK, ClueKind.NOT_MEMORY}
+_WITH_PLACE: Final = {
+    ClueKind.SIGNAL,
+    ClueKind.HEAP,
+    ClueKind.ABORT,
+    ClueKind.CHILD,
+    ClueKind.STACK,
+}
 _INNER: Final = {ProcessRole.WORKER: 3, ProcessRole.RAY_ACTOR: 3, ProcessRole.ENGINE_CORE: 2}
 
 
@@ -31,7 +42,7 @@ def subject_pid(clue: Clue) -> int | None:
 
 def first_death(clues: Sequence[Clue]) -> Clue | None:
     """The clue to the first death; None where no clue speaks of any."""
-    told = [clue for clue in clues if _is_death(clue)]
+    told = [clue for clue in clues if is_death(clue)]
     raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
     memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
     first = min(told, key=lambda clue: clue.line, default=None)
@@ -43,14 +54,21 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     if first is not None:
         return first
     # Nothing but what others noticed, an orderly end, or a wait without an end.
-    for kinds in ({ClueKind.HANG}, {ClueKind.CHILD}, {ClueKind.ECHO}, {ClueKind.ABORT}):
+    for kinds in (
+        {ClueKind.HANG},
+        {ClueKind.CHILD},
+        {ClueKind.STACK},
+        {ClueKind.ECHO},
+        {ClueKind.ABORT},
+    ):
         found = [clue for clue in clues if clue.kind in kinds]
         if found:
             return _most_telling(found)
     return None
 
 
-def _is_death(clue: Clue) -> bool:
+def is_death(clue: Clue) -> bool:
+    """Does it tell, in itself, that a process ended against its will?"""
     if clue.signal in _ASKED or _TEARDOWN.search(clue.text):
         return False
     if clue.kind is ClueKind.HANG:
@@ -141,9 +159,13 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
     pid = subject_pid(first)
     found: list[Clue] = []
     for clue in clues:
-        if clue is first or clue.kind is ClueKind.ECHO:
+        if clue is first or clue.kind in _NO_ACCOUNT:
             continue
         is_near = abs(clue.line - first.line) < _NEAR
+        if clue.kind in _ADDED:
+            if _adds(clue, first, found):
+                found.append(clue)
+            continue
         if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:
             found.append(clue)
             continue
@@ -155,6 +177,15 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             found.append(clue)
             pid = pid if pid is not None else other
     return tuple(found)
+
+
+def _adds(clue: Clue, first: Clue, found: Sequence[Clue]) -> bool:
+    """Does a stack without a word, or a container's denial, belong to the death?"""
+    distance = abs(clue.line - first.line)
+    if clue.kind is ClueKind.NOT_MEMORY:
+        return first.source == clue.source and distance < _RECORD
+    has_place = any(one.native for one in (first, *found))
+    return first.kind in _WITH_PLACE and not has_place and distance < _NEAR
 
 
 def _agrees(first: Clue, clue: Clue) -> bool:
@@ -190,6 +221,8 @@ def _signals_fit(first: Clue, clue: Clue) -> bool:
         return clue.signal == first.signal or (is_heap and clue.kind is ClueKind.CHILD)
     if first.kind is ClueKind.ABORT and first.signal is None:  # Go: a panic, then its signal
         return clue.line - first.line < _NEXT
+    if first.kind is ClueKind.SIGNAL:
+        return True
     return first.signal is not None or first.kind in {
         ClueKind.CHILD,
         ClueKind.GPU,

@@ -8,11 +8,11 @@ from typing import Final
 from vllm_forensics.model.incident import Clue, ClueKind, ProcessRole, PythonCall
 
 _BY_NAME: Final = (
-    (r"(?i)engine_?core|EngineProc|MQLLMEngine", ProcessRole.ENGINE_CORE),
+    (r"(?i)engine_?core|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
     (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
     (r"(?i)ray(?:worker|actor)|RayTrainWorker|raylet|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
-    (r"(?i)worker|rank ?\d|DataLoader|scheduler|TP\d", ProcessRole.WORKER),
-    (r"(?i)^(?:client|LLM)$", ProcessRole.CLIENT),
+    (r"(?i)worker|\brank|DataLoader|scheduler|TP\d|^gw\d|shard|^child|^task", ProcessRole.WORKER),
+    (r"(?i)^(?:client|LLM|MainProcess)$", ProcessRole.CLIENT),
 )
 """The first that fits decides: `RayWorkerWrapper` is Ray's, `VllmWorker rank=0` a worker."""
 _BY_FRAME: Final = (

@@ -6,16 +6,20 @@ import re
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtime_module
+from vllm_forensics.model import function_name
 from vllm_forensics.model.incident import NativeCall
 
 _HANDLERS: Final = re.compile(
-    r"(?:absl::|ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|google::|folly::|c10::(?:Error|detail|cuda::"
-    r"c10_cuda|FatalSignalHandler|SignalHandler)|ucs_|std::|rust_|_{0,2}rustc::|core::|tvm::ffi::.*[Bb]acktrace|"
-    r"runtime\.|panic$|_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|"
-    r"__assert|__libc_|__fortify|__stack_chk|__chk_fail|_?_?free|_?int_free|malloc|realloc|"
-    r"calloc|_?int_malloc|_?int_realloc|cfree|__restore_rt|_?sigaction|killpg|clone|start_thread|"
-    r"execute_native_thread|faulthandler_|_Py_DumpStack|TVMFFI|_sigtramp|\(anonymous namespace\)::"
-    r"(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
+    r"(?:absl::|google::|folly::|ucs_|std::|TVMFFI|tvm::ffi::.*[Bb]acktrace|llvm::sys::|"
+    r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
+    r"c10::(?:Error|detail|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
+    r"rust_|_{0,2}rustc::|core::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
+    r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils)::|"
+    r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
+    r"_?sigaction|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
+    r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
+    r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|faulthandler_|_Py_DumpStack|"
+    r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
@@ -61,4 +65,6 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
 def plain_name(function: str) -> str:
     """A function without its arguments."""
     # Not at main.(*Pool).Take and (anonymous namespace)::f.
-    return re.sub(r"\((?!\*|anonymous).*", "", function)
+    if "(*" in function:
+        return re.sub(r"\((?!\*|anonymous).*", "", function)
+    return function_name.plain_name(function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
-from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import Incident, IncidentAnswer, IncidentReading
@@ -34,10 +34,9 @@ def investigate_incidents(paths: Sequence[str]) -> IncidentAnswer:
                 continue
             size += reading.size_bytes
             lines += reading.lines
-            incident = explain_incident(reading, name)
-            if incident is not None:
-                incidents.append(incident)
-            elif failure is None:
+            found = explain_incidents(reading, name)
+            incidents.extend(found)
+            if not found and failure is None:
                 failures.append(_nothing(name, reading))
     return IncidentAnswer(
         incidents=tuple(incidents),

@@ -36,6 +36,12 @@ class ClueKind(StrEnum):
     """Another process says how this one ended."""
     ECHO = "echo"
     """An error that only another process's death can cause."""
+    STACK = "stack"
+    """A native stack that stands alone: nothing says why it was printed."""
+    NOT_MEMORY = "not-memory"
+    """A container runtime says that it was not a lack of memory."""
+    START = "start"
+    """A program, or a worker of it, begins."""
 
 
 class Follows(StrEnum):
@@ -136,6 +142,7 @@ class SeenProcess:
 
     pid: int | None
     name: str
+    first_line: int
     last_line: int
     last_time: str | None
 

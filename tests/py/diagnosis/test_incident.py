@@ -205,3 +205,125 @@ def test_the_process_tree_names_roles_parents_and_ends() -> None:
         4100: ProcessRole.API_SERVER,
         4176: ProcessRole.ENGINE_CORE,
     }
+
+
+def test_a_kill_that_the_runtime_calls_no_lack_of_memory_is_not_called_one() -> None:
+    docker = incident_of('    "OOMKilled": false,', '    "ExitCode": 137,')
+    kubernetes = incident_of("      Reason:       Error", "      Exit Code:    137")
+
+    for death in (docker.first_death, kubernetes.first_death):
+        assert death.signal == "SIGKILL"
+        assert death.cause.kind is CauseClass.UNKNOWN
+        assert "does not call it a lack of memory" in death.cause.detail
+
+
+def test_a_crash_handler_that_names_no_signal_makes_a_fault_likely() -> None:
+    incident = incident_of(
+        "PLEASE submit a bug report to https://example.org/ and include the crash backtrace.",
+        "Stack dump:",
+        "0.\tProgram arguments: opt --convert pool.mlir",
+        " #0 0x00005581c0de1234 llvm::sys::PrintStackTrace(llvm::raw_ostream&) (/usr/bin/opt+0x12)",
+        " #1 0x00007f1be0003c05 (/lib/libc.so.6+0x3c050)",
+        " #2 0x00005581c0de5678 ns::convert(ns::Op*) (/usr/bin/opt+0x5678)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+    assert (incident.first_death.function, incident.first_death.module) == ("ns::convert", "opt")
+
+
+LONE = (
+    "#0  0x00007f1be0001234 in take (pool=0x0) at pool.c:12",
+    "#1  0x00007f1be0001334 in run () at pool.c:40",
+)
+
+
+def test_a_lone_stack_says_where_and_not_of_what() -> None:
+    incident = incident_of("(gdb) bt", *LONE)
+
+    assert incident.first_death.function == "take"
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_a_sentence_about_a_crash_makes_a_lone_stacks_fault_likely() -> None:
+    incident = incident_of("it segfaults in the second step", "(gdb) bt", *LONE)
+
+    assert incident.first_death.function == "take"
+    assert incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_lone_stack_below_abort_is_of_giving_up() -> None:
+    incident = incident_of(
+        "#0  __pthread_kill_implementation (threadid=1, signo=6) at pthread_kill.c:44",
+        "#1  0x00007f1be0001234 in __GI_raise (sig=sig@entry=6) at raise.c:26",
+        "#2  0x00007f1be0001334 in __GI_abort () at abort.c:79",
+        "#3  0x00007f1be0001434 in take (pool=0x0) at pool.c:12",
+    )
+
+    assert incident.first_death.signal == "SIGABRT"
+    assert incident.first_death.function == "take"
+    assert incident.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_a_dead_process_gets_its_place_from_a_stack_pasted_below() -> None:
+    incident = incident_of("Segmentation fault (core dumped)", "(gdb) bt", *LONE)
+
+    assert incident.first_death.function == "take"
+    assert incident.first_death.cause.certainty is Certainty.PROVED
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "signal"),
+    [
+        ("exit code -1073741819 (0xC0000005)", CauseClass.NATIVE_FAULT, "SIGSEGV"),
+        ("returned non-zero exit status 3221225477.", CauseClass.NATIVE_FAULT, "SIGSEGV"),
+        ("the process exited with code 0xc0000374", CauseClass.HEAP_CORRUPTION, None),
+        ("exit code 3221226505", CauseClass.ABORT_EXCEPTION, "SIGABRT"),
+        ("exit code 3221225781", CauseClass.ENVIRONMENT, None),
+    ],
+)
+def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal: str) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.cause.kind, death.signal) == (kind, signal)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A pod that uses more is `OOMKilled`, and its exit code is 137.",
+        "exit code 139 means that the process was ended by SIGSEGV (128 + 11)",
+        "This change adds the signal's name (e.g., SIGSEGV) to the message.",
+        'There were reports of "corrupted double-linked list" followed by an abort.',
+        "The status 0xC0000005 is STATUS_ACCESS_VIOLATION.",
+        "Error code 3221225477 stands for an access violation.",
+        "consistent with segfault, os._exit, or external SIGKILL",
+        "Use `faulthandler` to see where a Segmentation fault happens.",
+        "#0 building with the default instance using docker driver",
+        "We handle SIGTERM and exit with code 143; gunicorn sends SIGKILL after the timeout.",
+    ],
+)
+def test_prose_about_deaths_is_no_death(line: str) -> None:
+    assert explain_incident(parse_incident_log([line.encode()]), "log") is None
+
+
+def test_an_exception_whose_traceback_lost_its_beginning_is_read() -> None:
+    incident = incident_of(
+        '  File "/opt/app/a.py", line 3, in load',
+        "    return self.weights[name]",
+        "KeyError: 'x'",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert incident.first_death.python_function == "load"
+
+
+def test_a_failed_check_that_was_raised_in_python_is_an_exception() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 3, in load',
+        "ValueError: [08:12:45] /src/pool.cc:12: Check failed: block != nullptr",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION

@@ -20,6 +20,13 @@ VLLM: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            ") died.",
+            r"(?P<name>Engine process|Worker) \(pid (?P<pid>\d{1,20})\) died\.",
+            "ERROR 01-15 08:12:45 client.py:300] RuntimeError('Engine process (pid 4242) died.')",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             " died, exit code: ",
             r"Worker (?P<name>\w{1,60}) pid (?P<pid>\d{1,20}) died, exit code: "
             r"(?P<exit>-?\d{1,20})",
@@ -204,6 +211,26 @@ GPU: Final = Family(
             "CUBLAS_STATUS_",
             r"(?P<detail>(?:CUDA error: )?CUBLAS_STATUS_(?!SUCCESS)\w{1,60}.{0,80})",
             "RuntimeError: CUBLAS_STATUS_EXECUTION_FAILED when calling cublasGemmEx",
+        ),
+        *(
+            Phrase(ClueKind.GPU, needle, pattern, example)
+            for needle, pattern, example in (
+                (
+                    "CUDA driver error: ",
+                    r"(?P<detail>CUDA driver error: (?!invalid device|out of memory).{1,120})",
+                    "RuntimeError: CUDA driver error: an unknown error occurred",
+                ),
+                (
+                    "HSA_STATUS_ERROR_",
+                    r"(?P<detail>HSA_STATUS_ERROR_\w{1,60}.{0,120})",
+                    "Queue 0x7f1be0000000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: fault",
+                ),
+                (
+                    "page fault (src_id:",
+                    r"(?P<detail>\[\w{3,10}\] (?:no-retry )?page fault \(src_id:.{0,120})",
+                    "amdgpu 0000:41:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8)",
+                ),
+            )
         ),
         Phrase(
             ClueKind.GPU,

@@ -22,6 +22,8 @@ _SIGNALS: Final = re.compile(
     r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
     r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)$"
 )
+_DAMAGE: Final = re.compile(r"bad (?:leading|trailing) pad byte|bad ID: Allocated using API")
+"""Of the interpreter's own allocator with PYTHONMALLOC=debug."""
 _THREAD: Final = re.compile(
     r"\s*(?:(?P<current>Current thread|Stack)|Thread)\b[^\"]{0,120}\(most recent call first\):"
 )
@@ -46,8 +48,9 @@ class FaultBlock:
     def __init__(self, line: LogLine, what: str) -> None:
         """Begin with the line that names the error."""
         is_signal = _SIGNALS.match(what) is not None
+        is_heap = _DAMAGE.search(what) is not None
         self._is_timeout = _TIMEOUT.match(what) is not None
-        kind = ClueKind.SIGNAL if is_signal else ClueKind.ABORT
+        kind = ClueKind.SIGNAL if is_signal else ClueKind.HEAP if is_heap else ClueKind.ABORT
         signal = signal_in(what) if is_signal else "SIGABRT"
         self._clue = replace(
             clue_at(line, ClueKind.HANG if self._is_timeout else kind, "faulthandler"),

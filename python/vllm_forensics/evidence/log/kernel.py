@@ -78,6 +78,20 @@ KERNEL: Final = Family(
             "in libexample.so[7f1be0000000+21000]",
         ),
         Phrase(
+            ClueKind.SIGNAL,
+            "ANOM_ABEND ",
+            r"ANOM_ABEND .{0,200}?\bpid=(?P<pid>\d{1,20}) comm=\"(?P<name>[^\"]{1,40})\".{0,300}?\b"
+            r"sig=(?P<signal>\d{1,3})",
+            'audit[4242]: ANOM_ABEND auid=1000 uid=1000 gid=1000 ses=2 pid=4242 comm="python3" '
+            'exe="/usr/bin/python3.11" sig=11 res=1',
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "called for pid ",
+            r"called for pid (?P<pid>\d{1,20}), signal (?P<signal>\d{1,3}),",
+            "ERROR: apport (pid 4300): called for pid 4242, signal 11, core limit 0, dump mode 1",
+        ),
+        Phrase(
             ClueKind.MEMORY,
             " invoked oom-killer: ",
             r"(?P<detail>\S{1,40} invoked oom-killer: .{1,120})",

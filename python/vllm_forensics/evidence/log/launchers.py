@@ -7,7 +7,7 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
-_ENDED: Final = r"(?:killed|terminated|died|exited|crashed|ended|stopped|shut ?down)"
+_ENDED: Final = r"(?:killed|terminated|signaled|died|exited|crashed|ended|stopped|shut ?down)"
 _EXAMPLE_VERBS: Final = (
     ("by signal ", "Worker process 4242 was killed by signal 9"),
     ("with signal ", "Shard process was signaled to shutdown with signal 4 rank=0"),
@@ -33,7 +33,7 @@ BATCH: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "srun: error: ",
-            r"task [\d,-]{1,200}: (?P<signal>Segmentation fault|Bus error|Illegal instruction|"
+            r"tasks? [\d,-]{1,200}: (?P<signal>Segmentation fault|Bus error|Illegal instruction|"
             r"Floating point exception|Aborted|Killed)",
             "srun: error: node1: task 3: Segmentation fault (core dumped)",
             of_another=True,
@@ -41,7 +41,7 @@ BATCH: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "srun: error: ",
-            r"task [\d,-]{1,200}: (?P<detail>Out Of Memory)",
+            r"tasks? [\d,-]{1,200}: (?P<detail>Out Of Memory)",
             "srun: error: node1: task 3: Out Of Memory",
             signal="SIGKILL",
             of_another=True,
@@ -134,22 +134,16 @@ MASTERS: Final = Family(
             "Error: llama runner process has terminated: signal: segmentation fault (core dumped)",
             of_another=True,
         ),
-        Phrase(
-            ClueKind.CHILD,
-            "interrupted by signal ",
-            r"Process finished with exit code \d{1,20} \(interrupted by signal "
-            r"(?P<signal>\d{1,20})",
-            "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)",
-            of_another=True,
-        ),
         *(
             Phrase(
                 ClueKind.CHILD,
                 needle,
+                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard)\b.{0,80}?)?"
                 rf"(?:(?:pid|PID|process)[ =:]{{1,2}}(?P<pid>\d+)\b.{{0,60}})?\b{_ENDED}\b"
                 rf"(?: \w+){{0,2}} {needle}(?P<signal>\d+|SIG\w+)",
                 example,
                 of_another=True,
+                in_prose=True,
             )
             for needle, example in _EXAMPLE_VERBS
         ),
@@ -170,22 +164,6 @@ MASTERS: Final = Family(
             )
         ),
         Phrase(
-            ClueKind.CHILD,
-            "code 3221225477",
-            r"(?:exit|return)[ _]?code (?P<detail>3221225477)",
-            "Process finished with exit code 3221225477",
-            signal="SIGSEGV",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            "code -1073741819",
-            r"(?:exit|return)[ _]?code (?P<detail>-1073741819)",
-            "Process finished with exit code -1073741819 (0xC0000005)",
-            signal="SIGSEGV",
-            of_another=True,
-        ),
-        Phrase(
             ClueKind.SIGNAL,
             "uncaught target signal ",
             r"qemu: uncaught target signal (?P<signal>\d{1,20})",
@@ -197,19 +175,6 @@ MASTERS: Final = Family(
             r"(?:==(?P<pid>\d{1,20})== )?Process terminating with default action of signal "
             r"(?P<signal>\d{1,20})",
             "==4242== Process terminating with default action of signal 11 (SIGSEGV)",
-        ),
-        Phrase(
-            ClueKind.SIGNAL,
-            "stop reason = ",
-            r"stop reason = (?:signal (?P<signal>SIG\w{1,60})|EXC_BAD_ACCESS)",
-            "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
-            signal="SIGSEGV",
-        ),
-        Phrase(
-            ClueKind.SIGNAL,
-            "Exception Type: ",
-            r"Exception Type: {1,12}EXC_\w{1,60} \((?P<signal>SIG\w{1,60})\)",
-            "Exception Type:        EXC_BAD_ACCESS (SIGSEGV)",
         ),
         Phrase(
             ClueKind.SIGNAL,

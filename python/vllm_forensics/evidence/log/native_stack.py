@@ -28,7 +28,7 @@ FORMS: Final = (
     ),
     # backtrace_symbols, UCX, Open MPI: /lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()
     re.compile(
-        r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?)?(?P<module>[\w./+-]{1,240})\("
+        r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?(?P<module>[\w./+-]{1,240})\("
         r"(?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\](?: (?P<function>\S.{0,400}))?"
     ),
@@ -39,11 +39,57 @@ FORMS: Final = (
         r"\s*#\d{1,3}\s+0x[0-9a-f]+ (?P<function>\S{1,400}) \((?P<module>[^()\s]{1,240}) \+ "
         r"(?P<offset>0x[0-9a-f]+)\)"
     ),
+    # LLVM:  #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234), or f(int) /src/f.cpp:12:3
+    re.compile(
+        r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[^/\s][^/]{0,600}?)? ?"
+        r"(?:/\S{1,240}:\d{1,6}:\d{1,6} )?\((?P<module>/[^()\s]{1,240}?)\+"
+        r"(?P<offset>0x[0-9a-f]+)\))"
+    ),
+    re.compile(r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?P<function>[^/\s][^/]{0,600}?) /\S{1,240}:\d"),
+    # macOS: 5   _C.so    0x0000000104e95123 f(int) + 687 (LLVM there: without tabs)
+    re.compile(
+        r"\s*\d{1,3}\s{1,8}(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
+        r"(?P<function>\S.{0,400}?) \+ \d{1,12}\b"
+    ),
+    # LLDB:   * frame #0: 0x00000001038b1019 libexample.dylib`f + 25
+    re.compile(
+        r"\s*(?:\* )?frame #\d{1,4}: 0x[0-9a-f]{6,16} (?P<module>[^`\s]{1,240})`"
+        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,9}| at \S{1,240}|$)"
+    ),
+    # Java's machine: of native code "C  [libexample.so+0x1234]  f(int)+0x51" behind a #,
+    # of its own "J 112 c1 example.Pool.take(I)V"
+    re.compile(
+        r"[#>\s]{0,8}[CVv]\s{1,3}\[(?P<module>[^\]+\s]{1,240})\+(?P<offset>0x[0-9a-f]+)\]"
+        r"(?:\s{1,4}(?P<function>\S.{0,400}?)(?:\+0x[0-9a-f]+)?)?\s*$"
+    ),
+    re.compile(
+        r"[#>\s]{0,8}[Jj]\s{1,3}(?:\d{1,9} (?:c[12] )?)?"
+        r"(?P<function>[\w$/]+\.[\w$./<>]+)\("
+    ),
+    # Node:  1: 0x5581c0de node::Abort() [node]
+    re.compile(
+        r"\s*\d{1,3}: 0x[0-9a-f]{4,16} (?P<function>\S.{0,400}?)?\s?\[(?P<module>[^\[\]]{1,240})\]"
+    ),
+    # Boost, which numbers frames as "1# ns::f(int) in /lib/libexample.so"
+    re.compile(
+        r"\s*\d{1,3}# (?P<function>\S.{0,400}?) "
+        r"(?:in (?P<module>/?\S{1,240})|at \S{1,240}:\d{1,6})$"
+    ),
+    # valgrind: ==42==    by 0x4C3: f (in /lib/libexample.so)
+    re.compile(
+        r"(?:==\d{1,9}==)?\s+(?:at|by) 0x[0-9A-F]{4,16}: (?P<function>\S.{0,400}?) "
+        r"\((?:in (?P<module>[^()]{1,240})|[^()]{1,240}:\d{1,6})\)"
+    ),
     # gdb: #0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so
     re.compile(
         r"\s*(?:#\d{1,3}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{8,16} in )"
-        r"(?P<function>[\w~][^(]{0,400}?) ?\([^\n]{0,800}?\)"
+        r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?][^(]{0,400}?) ?\([^\n]{0,800}?\)"
         r"(?: from (?P<module>\S{1,240})| at \S{1,240}| *$)"
+    ),
+    # the same, its arguments broken over lines
+    re.compile(
+        r"\s*#\d{1,3}\s+(?:0x[0-9a-f]+ in )?(?P<function>(?:\(anonymous namespace\)::)?"
+        r"[\w~?][^(]{0,400}?) ?\((?:\s*$|[\w.]{1,60}=)"
     ),
     # tvm-ffi:   File "src/f.cc", line 12, in ns::f()
     re.compile(rf"\s*File \"{_NATIVE_FILE}\", line \d{{1,9}}, in (?P<function>\S.{{0,400}})"),
@@ -51,6 +97,30 @@ FORMS: Final = (
     re.compile(r"\s{1,4}\d{1,3}: +(?:0x[0-9a-f]+ - )?(?P<function>[\w<][\w:<>{}, &*'#-]{2,400})$"),
     # Go, main.f with its arguments in hexadecimal
     re.compile(r"(?P<function>[\w./-]{1,200}\.[\w.()*]{1,120})\([^()]{0,200}\)$"),
+)
+# backward-cpp: #1    Object "/lib/libexample.so", at 0x7f1be0001234, in ns::f(int)
+_LAST_FIRST: Final = re.compile(
+    r"\s*#\d{1,3}\s+(?:Object|Source) \"(?P<module>[^\"]{1,240})\", (?:at 0x[0-9a-f]{1,16}|line "
+    r"\d{1,6}), in ?(?P<function>.{0,400})"
+)
+# Julia: f at /src/f.c:12 [inlined], f at /lib/libexample.so (unknown line)
+_JULIA: Final = re.compile(
+    r"(?P<function>[\w#!@.~<>:{}]{1,400}) at (?P<module>[\w/.~\\-][^:()]{0,300}?)"
+    r"(?::\d{1,6}| \(unknown line\))(?: \[inlined\])?\s*$"
+)
+_LIBRARY: Final = re.compile(r".*\.(?:so|dylib|dll)[\d.]*")
+_HANDLED: Final = "<signal handler called>"
+"""gdb: what stands above was called by the kernel."""
+_GAVE_UP: Final = re.compile(
+    r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
+    r"fatal_error"
+)
+_TOP: Final = 12
+"""So deep in a stack a call of abort still is its reason."""
+_LONE: Final = (
+    # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
+    re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
+    re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
 )
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
@@ -79,6 +149,20 @@ def _call(groups: dict[str, str | None]) -> NativeCall:
     )
 
 
+def begins_lone_stack(text: str) -> bool:
+    """Is it the innermost frame of a debugger's stack?"""
+    return any(form.match(text) for form in _LONE) and native_call(text) is not None
+
+
+def _julia_call(text: str) -> NativeCall | None:
+    match = _JULIA.match(text)
+    if match is None:
+        return None
+    module = base_name(match["module"])
+    is_library = _LIBRARY.fullmatch(module or "") is not None
+    return _call({"function": match["function"], "module": module if is_library else None})
+
+
 class NativeBlock:
     """A line that tells a death, and the native stack that may follow it."""
 
@@ -92,31 +176,60 @@ class NativeBlock:
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a frame or a message; False where it is not."""
-        text = line.text
-        if self._waits_for_what and "what()" in text:
-            match = _WHAT.match(text)
-            if match is not None:
-                self._waits_for_what = False
-                kind = f"{self._detail}: " if self._detail else ""
-                self._detail = f"{kind}{match['what'].strip()}"[:_MAX_WHAT]
-                return True
+        if self._is_message(line.text) or self._is_frame(line.text):
+            return True
+        self._silent += 1
+        return False
+
+    def _is_message(self, text: str) -> bool:
+        if not self._waits_for_what:
+            return False
+        match = _WHAT.match(text) if "what()" in text else None
+        if match is not None:
+            kind = f"{self._detail}: " if self._detail else ""
+            self._detail = f"{kind}{match['what'].strip()}"[:_MAX_WHAT]
+        elif (self._detail or "").endswith(":") and text.strip():
+            # Rust: the message stands on the line below
+            self._detail = f"{self._detail} {text.strip()}"[:_MAX_WHAT]
+        else:
+            return False
+        self._waits_for_what = False
+        return True
+
+    def _is_frame(self, text: str) -> bool:
+        if _HANDLED in text:
+            self._calls.clear()
+            return True
         if self._calls and self._calls[-1].module is None and text.lstrip().startswith("from /"):
             match = _FROM.match(text)
             if match is not None:
                 self._calls[-1] = replace(self._calls[-1], module=base_name(match["module"]))
                 return True
-        if self._waits_for_what and (self._detail or "").endswith(":") and text.strip():
-            self._waits_for_what = False  # Rust: the message stands on the line below
-            self._detail = f"{self._detail} {text.strip()}"[:_MAX_WHAT]
+        reverse = _LAST_FIRST.match(text)
+        if reverse is not None:
+            self._calls.insert(0, _call(reverse.groupdict()))
+            del self._calls[_MAX_FRAMES:]
             return True
-        call = native_call(text) if len(text) > 6 and not text.startswith(_NOT_FRAMES) else None
+        call = self._frame(text)
         if call is None:
-            self._silent += 1
             return False
         self._silent = 0
         if len(self._calls) < _MAX_FRAMES:
             self._calls.append(call)
         return True
+
+    def _frame(self, text: str) -> NativeCall | None:
+        if len(text) <= 6 or text.startswith(_NOT_FRAMES):
+            return None
+        call = native_call(text)
+        if call is None and self._clue.source == "Julia":
+            return _julia_call(text)
+        return call
+
+    def goes_on(self, text: str) -> bool:
+        """Is it a frame of this stack, and not the beginning of another?"""
+        is_other = len(self._calls) > 1 and begins_lone_stack(text)
+        return not is_other and self._frame(text) is not None
 
     @property
     def done(self) -> bool:
@@ -125,8 +238,9 @@ class NativeBlock:
 
     def close(self) -> Clue:
         """The clue with all that came."""
-        return replace(
-            self._clue,
-            native=(*self._clue.native, *self._calls),
-            detail=self._detail,
-        )
+        calls = (*self._clue.native, *self._calls)
+        signal = self._clue.signal
+        if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
+            names = [call.function for call in calls[:_TOP] if call.function]
+            signal = "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
+        return replace(self._clue, native=calls, detail=self._detail, signal=signal)

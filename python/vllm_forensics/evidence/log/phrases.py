@@ -19,6 +19,10 @@ _MAX_DETAIL: Final = 300
 _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
+_DOUBT: Final = re.compile(
+    r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
+    r"instead of|how to)(?!\w)"
+)
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("access violation", "SIGSEGV"),
@@ -51,6 +55,8 @@ class Phrase:
     detail: str | None = None
     of_another: bool = False
     """Does the writer of the line speak of another process?"""
+    in_prose: bool = False
+    """May people write it as well? Then it counts only where no word of doubt stands before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,9 @@ class PhraseBook:
             at = text.find(needle)
             if at >= 0:
                 match = pattern.search(text, max(0, at - _BEFORE), at + _BEHIND)
-                if match is not None:
+                if match is not None and not (
+                    phrase.in_prose and _DOUBT.search(text, 0, match.end())
+                ):
                     return _clue(line, phrase, source, match.groupdict())
         return None
 

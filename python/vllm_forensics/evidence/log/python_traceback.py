@@ -10,10 +10,13 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 
-NEEDLES: Final = (b"Traceback (most recent call", b" above exception")
+NEEDLES: Final = (b"Traceback (most recent call", b" above exception", b'", line ')
 _HEADER: Final = re.compile(r"Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
+)
+_HEADLESS: Final = re.compile(
+    r"\s*File \"(?:[^\"]{1,400}\.pyx?|<(?:string|stdin|frozen [\w.]{1,80})>)\", line \d{1,9}, in \S"
 )
 _LAST: Final = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{1,80})(?:: (?P<message>.*)|:? *$)"
@@ -130,6 +133,15 @@ def open_traceback(line: LogLine) -> TracebackBlock | None:
     if "Traceback (most" not in line.text or _HEADER.search(line.text) is None:
         return None
     return TracebackBlock(line)
+
+
+def open_headless(line: LogLine) -> TracebackBlock | None:
+    """A traceback whose beginning was cut off: it is pasted from its middle on."""
+    if '", line ' not in line.text or _HEADLESS.match(line.text) is None:
+        return None
+    block = TracebackBlock(line)
+    block.feed(line)
+    return block
 
 
 def _names_exception(match: re.Match[str]) -> bool:

@@ -51,8 +51,9 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.HEAP,
             "corrupted ",
-            r"^(?:\*\*\* Error in .{1,200}: )?(?P<detail>corrupted (?:double-linked list(?: \(not "
-            r"small\))?|size vs\. prev_size|unsorted chunks)[\w ()]{0,20})",
+            r"(?:^|[:\]*`|] {0,3})(?P<detail>corrupted (?:double-linked list(?: \(not "
+            r"small\))?|size vs\. prev_size(?: in fastbins| while consolidating)?|unsorted chunks))"
+            r"(?: Aborted\b|: 0x|\W{0,4}$)",
             "corrupted size vs. prev_size",
             signal="SIGABRT",
         ),

@@ -13,19 +13,29 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log import faulthandler, python_traceback
+from vllm_forensics.evidence.log.apple import APPLE
 from vllm_forensics.evidence.log.engine import GPU, VLLM
+from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
 from vllm_forensics.evidence.log.kernel import KERNEL, decoded
+from vllm_forensics.evidence.log.languages import FRAMEWORKS, JULIA, NODE, R
 from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
-from vllm_forensics.evidence.log.native_stack import NativeBlock
+from vllm_forensics.evidence.log.native_stack import NativeBlock, begins_lone_stack
 from vllm_forensics.evidence.log.needles import Search, Words
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
-from vllm_forensics.evidence.log.phrases import PhraseBook
-from vllm_forensics.evidence.log.python_traceback import TracebackBlock, link, open_traceback
+from vllm_forensics.evidence.log.phrases import PhraseBook, clue_at
+from vllm_forensics.evidence.log.python_traceback import (
+    TracebackBlock,
+    link,
+    open_headless,
+    open_traceback,
+)
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
+from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
@@ -36,12 +46,18 @@ from vllm_forensics.model.incident import (
 )
 
 FAMILIES: Final = (
-    KERNEL, GLIBC, HANDLERS, GPU, PANICS, CXX, LOADER, SHARED_MEMORY, RAY, VLLM, PYTHON, SYSTEMD,
-    BATCH, MASTERS, CONTAINERS, SHELL, MACHINE,
+    KERNEL, GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, FRAMEWORKS, COMPILERS, LOADER,
+    SHARED_MEMORY, LIMITS, RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, MASTERS,
+    CONTAINERS, SHELL, ABROAD, STATUSES, MACHINE, RESTARTS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)
+_STACKS: Final = (b"#0 ", b"frame #0: 0x")
+_HEARSAY: Final = (b"egfault", b"egmentation fault", b"SIGSEGV")
+"""Who speaks of a crash in prose is remembered: a stack that stands alone then has a reason."""
 _NEEDLES: Final = tuple(
-    dict.fromkeys((*BOOK.needles, *faulthandler.NEEDLES, *python_traceback.NEEDLES))
+    dict.fromkeys(
+        (*BOOK.needles, *faulthandler.NEEDLES, *python_traceback.NEEDLES, *_STACKS, *_HEARSAY)
+    )
 )
 _MAX_UNFINISHED: Final = 1 << 20
 _MAX_CLUES: Final = 4_000
@@ -71,9 +87,21 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     return scanner.close()
 
 
+def _is_lone(line: LogLine, block: Block | None) -> bool:
+    """Does a native stack begin here that belongs to nothing above it?"""
+    if "#0" not in line.text or not begins_lone_stack(line.text):
+        return False
+    return not isinstance(block, NativeBlock) or not block.goes_on(line.text)
+
+
 def _comes_first(block: Block, line: LogLine) -> bool:
     """Does the open block read the line before it is searched for phrases?"""
-    return isinstance(block, TracebackBlock) or "what():" in line.text
+    if isinstance(block, TracebackBlock) or "what():" in line.text:
+        return True
+    text = line.text.lstrip()
+    if isinstance(block, FaultBlock):
+        return text.startswith('File "')
+    return text.startswith(("#", "*", "frame", 'File "')) and block.goes_on(line.text)
 
 
 class _Scanner:
@@ -160,6 +188,7 @@ class _Scanner:
         self._processes[pid] = SeenProcess(
             pid=pid,
             name=name or (known.name if known else ""),
+            first_line=known.first_line if known else self._line,
             last_line=self._line,
             last_time=time or (known.last_time if known else None),
         )
@@ -169,7 +198,7 @@ class _Scanner:
             if line.pid is not None and line.tagged:
                 self._live(line.pid, line.name or "", line.time)
             block = self._blocks.get(line.stream)
-            if has_needle and self._begin(line):
+            if has_needle and self._begin(line, block):
                 continue
             if block is not None and (not has_needle or _comes_first(block, line)):
                 taken = block.feed(line)
@@ -180,9 +209,18 @@ class _Scanner:
             if has_needle:
                 self._phrase(line)
 
-    def _begin(self, line: LogLine) -> bool:
-        """Open the dump or traceback that begins in this line."""
+    def _begin(self, line: LogLine, block: Block | None) -> bool:
+        """Open the dump, traceback or stack that begins in this line."""
         opened: Block | None = open_fault(line) or open_traceback(line)
+        if isinstance(opened, TracebackBlock) and not line.text.lstrip(" +|").startswith("Trace"):
+            told = BOOK.read(line)  # a record without newlines: the end is told before it
+            if told is not None and told.of_another:
+                self._add(told)
+        if opened is None and block is None:
+            opened = open_headless(line)
+        if opened is None and _is_lone(line, block):
+            opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
+            opened.feed(line)
         if opened is None:
             follows = link(line.text)
             if follows is not None:
@@ -229,6 +267,7 @@ class _Scanner:
             return
         if isinstance(block, TracebackBlock) and block.last is not None:
             told = BOOK.read(block.last)
+            told = None if told is not None and told.kind is ClueKind.ABORT else told
             if told is not None and (clue.kind is not ClueKind.ECHO or told.kind is ClueKind.CHILD):
                 clue = replace(
                     told,

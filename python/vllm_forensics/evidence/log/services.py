@@ -130,15 +130,24 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "egmentation fault",
-            r"^\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
+            r"^\[\d{1,20}\] +[+-]? *(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
             "[1]    4242 segmentation fault (core dumped)  python serve.py",
+        ),
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                f" {word}",
+                rf"^\[\d{{1,20}}\] +[+-]? *(?P<pid>\d{{1,20}}) (?P<signal>{word}) ",
+                f"[1]  + 4242 {word}      python serve.py",
+            )
+            for word in ("abort", "bus error", "illegal hardware instruction", "trace trap")
         ),
         Phrase(
             ClueKind.SIGNAL,
             "Killed",
             r"^(?:\S{1,200}: line \d{1,20}: +|\[\d{1,20}\][+-]? +)?(?:(?P<pid>\d{1,20}) )?"
             r"(?P<signal>Killed)"
-            r"(?: *$|   +\S.*)",
+            r"(?:: 9)?(?: *$|   +\S.*)",
             "run.sh: line 4: 4242 Killed                  python serve.py",
         ),
         Phrase(
@@ -154,15 +163,16 @@ SYSTEMD: Final = Family(
     phrases=(
         Phrase(
             ClueKind.CHILD,
-            "ain process exited, code=",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: Main process exited, code=(?:dumped|killed), "
+            " process exited, code=",
+            r"(?P<name>[\w@.\\-]{1,200})\.service: (?:Main|Control) process exited, "
+            r"code=(?:dumped|killed), "
             r"status=(?P<signal>\d{1,20})/\w{1,60}",
             "serve.service: Main process exited, code=dumped, status=11/SEGV",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
-            "ain process exited, code=exited",
+            " process exited, code=exited",
             r"(?P<name>[\w@.\\-]{1,200})\.service: Main process exited, code=exited, "
             r"status=(?P<exit>\d{1,20})",
             "serve.service: Main process exited, code=exited, status=139/n/a",
@@ -184,6 +194,14 @@ SYSTEMD: Final = Family(
             r"(?P<name>[\w@.\\-]{1,200})\.service: Failed with (?P<detail>result 'oom-kill')",
             "serve.service: Failed with result 'oom-kill'.",
             signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "ed, signal=",
+            r"(?:Main PID|Process): (?P<pid>\d{1,20}) .{0,200}\(code=(?:dumped|killed), "
+            r"signal=(?P<signal>\w{1,20})\)",
+            "   Main PID: 4242 (code=dumped, signal=SEGV)",
             of_another=True,
         ),
         Phrase(
@@ -233,6 +251,20 @@ CONTAINERS: Final = Family(
             of_another=True,
         ),
         Phrase(
+            ClueKind.NOT_MEMORY,
+            "OOMKilled",
+            r"(?P<detail>\"?OOMKilled\"? ?[:=] ?false)",
+            '            "OOMKilled": false,',
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.NOT_MEMORY,
+            "Reason:",
+            r"^\W{0,8}(?P<detail>Reason: {1,12}Error)\s*$",
+            "      Reason:       Error",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.CHILD,
             "Exit Code: ",
             r"Exit Code: {1,12}(?P<exit>\d{1,3})\b",
@@ -265,14 +297,6 @@ CONTAINERS: Final = Family(
             "terminated with exit code (",
             r"(?:^|\W)terminated with exit code \((?P<exit>\d{1,3})\)",
             "[f1-n0-0] terminated with exit code (137). Reason [Error]. Message:",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            "exit code 1",
-            r"(?:command terminated|[Pp]rocess completed|exited|failed|returned|finished) with "
-            r"(?:non-zero )?exit code (?P<exit>1[23]\d)\b",
-            "command terminated with exit code 137",
             of_another=True,
         ),
         Phrase(

@@ -1,0 +1,80 @@
+"""macOS: crash reports as text and as JSON, its allocator's, Metal's and LLDB's words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+APPLE: Final = Family(
+    source="macOS",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "Exception Type: ",
+            r"Exception Type: {1,12}EXC_\w{1,60} \((?P<signal>SIG\w{1,60})\)",
+            "Exception Type:        EXC_BAD_ACCESS (SIGSEGV)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            '"signal":"SIG',
+            r"\"type\" ?: ?\"EXC_\w{1,60}\".{0,60}?\"signal\" ?: ?\"(?P<signal>SIG\w{1,20})\""
+            r"(?:,\"subtype\":\"(?P<detail>[^\"]{1,120})\")?",
+            '"exception" : {"codes":"0x1, 0x48","rawCodes":[1,72],"type":"EXC_BAD_ACCESS",'
+            '"signal":"SIGSEGV","subtype":"KERN_INVALID_ADDRESS at 0x48"},',
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "stop reason = EXC_",
+            r"stop reason = EXC_(?:BAD_ACCESS|BAD_INSTRUCTION) \((?P<detail>[^()]{1,120})\)",
+            "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "stop reason = signal ",
+            r"stop reason = signal (?P<signal>SIG\w{1,60})",
+            "* thread #1, stop reason = signal SIGABRT",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " Crashed:",
+            r"^\W{0,4}Thread \d{1,4} Crashed:",
+            "Thread 0 Crashed:: Dispatch queue: com.apple.main-thread",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "malloc: *** error for object",
+            r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9}),0x[0-9a-f]{1,16}\) )?malloc: "
+            r"(?P<detail>\*\*\* error for object 0x[0-9a-f]{1,16}: .{1,120})",
+            "python(4242,0x1f2a3b4c0) malloc: *** error for object 0x600003c04080: pointer being "
+            "freed was not allocated",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            ": failed assertion ",
+            r"(?P<detail>: failed assertion [`'].{1,200})",
+            "/src/MPSNDArray.mm:794: failed assertion `[MPSNDArray init] Error: too large'",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Assertion failed: ",
+            r"(?P<detail>Assertion failed: \(.{1,200}\)), function (?P<function>[^,]{1,200}), file "
+            r".{1,200}",
+            "Assertion failed: (id < size), function get, file cache.cpp, line 88.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Assertion failed: ",
+            # musl names file, function and line in parentheses, Windows' runtime a file
+            r"^(?P<detail>Assertion failed: .{1,200}?)(?: \([^():]{1,200}: (?P<function>"
+            r"[^():]{1,200}): \d{1,6}\)|, file .{1,200}, line \d{1,6})$",
+            "Assertion failed: id < size (cache.c: get: 88)",
+            signal="SIGABRT",
+        ),
+    ),
+)

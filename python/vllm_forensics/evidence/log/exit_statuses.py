@@ -1,0 +1,152 @@
+"""Exit statuses as launchers, continuous integration and Windows tell them.
+
+Sources: wait(2), bash(1) EXIT STATUS; Windows' ntstatus.h.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_ENDED: Final = (
+    r"(?:exited|terminated|finished|failed|died|crashed|completed|ended|returned|stopped|aborted)"
+)
+_DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11)|1(?:3[2-79]|59))\b(?!\.\d)"
+"""Statuses that only a signal leaves, and not SIGTERM's or SIGINT's."""
+_TOLD: Final = (
+    rf"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{{0,60}}?)?\b{_ENDED}(?: \w+)?,?"
+    r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
+    rf"[ :=]{{1,3}}{_DEADLY}"
+)
+_LABELLED: Final = (
+    r"(?:^|[\s(\[{\"'*,:])(?:[Ee]xit|EXIT|[Rr]eturn|return)[ _]?(?:[Cc]ode|CODE|[Ss]tatus|value)"
+    rf"[\"']? ?(?:[:=]| is) ?{_DEADLY}\s*(?:$|[)\]}},;\"'`|]|\. Reason)"
+)
+_WINDOWS: Final = (
+    (0xC0000005, ClueKind.CHILD, "SIGSEGV", "STATUS_ACCESS_VIOLATION"),
+    (0xC0000374, ClueKind.HEAP, None, "STATUS_HEAP_CORRUPTION: the heap was found damaged"),
+    (0xC0000409, ClueKind.ABORT, "SIGABRT", "STATUS_STACK_BUFFER_OVERRUN: abort() or a check"),
+    (0xC000001D, ClueKind.CHILD, "SIGILL", "STATUS_ILLEGAL_INSTRUCTION"),
+    (0xC00000FD, ClueKind.CHILD, "SIGSEGV", "STATUS_STACK_OVERFLOW"),
+    (0xC0000094, ClueKind.CHILD, "SIGFPE", "STATUS_INTEGER_DIVIDE_BY_ZERO"),
+    (0xC0000006, ClueKind.CHILD, "SIGBUS", "STATUS_IN_PAGE_ERROR"),
+    (0xC0000135, ClueKind.ENVIRONMENT, None, "STATUS_DLL_NOT_FOUND: a library is missing"),
+    (0xC0000139, ClueKind.ENVIRONMENT, None, "STATUS_ENTRYPOINT_NOT_FOUND: a library does not fit"),
+    (0xC0000142, ClueKind.ENVIRONMENT, None, "STATUS_DLL_INIT_FAILED"),
+)
+_SPELLINGS: Final = (
+    ("-10737", "code {signed}"),
+    ("ode 32212", "code {code}"),
+    ("tatus 32212", "status {code}"),
+    ("ode=32212", "code={code}"),
+    ("xC0000", "code 0x{code:X}"),
+    ("xc0000", "code 0x{code:x}"),
+)
+"""What stands in every line with such a status, all of which begin alike."""
+_NT_TOLD: Final = (
+    r"(?:(?:exit|return|error|exception)[ _]?(?:code|status)|\bcode|\bstatus|returncode|"
+    r"退出代码为?|exited with|[Ee]xit status|Exception)\W{0,4}"
+)
+
+
+def _windows() -> tuple[Phrase, ...]:
+    """One phrase for each status and each way of writing it: signed, unsigned, hexadecimal."""
+    return tuple(
+        Phrase(
+            kind,
+            needle,
+            rf"(?i:{_NT_TOLD})(?:{code - (1 << 32)}|{code}|(?i:0x{code:X}))(?![\da-fA-F])"
+            r"(?!\W{1,3}(?:is|means|corresponds|stands)\b)",
+            f"Process exited, exit {example.format(code=code, signed=code - (1 << 32))}",
+            signal=signal,
+            detail=detail,
+            of_another=True,
+            in_prose=True,
+        )
+        for code, kind, signal, detail in _WINDOWS
+        for needle, example in _SPELLINGS
+    )
+
+
+STATUSES: Final = Family(
+    source="an exit status",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "(interrupted by signal ",
+            r"\(interrupted by signal (?P<signal>\d{1,2})\b",
+            "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)",
+            of_another=True,
+        ),
+        *_windows(),
+        *(
+            Phrase(ClueKind.CHILD, needle, _TOLD, example, of_another=True, in_prose=True)
+            for needle, example in (
+                ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
+                ("code: 13", "container exited with non-zero code: 137"),
+                ("code=13", "Task exited with return code=139"),
+                ("code -", "The child process exited with code -11"),
+                ("status 13", "State changed from up to crashed: process exited with status 137"),
+                ("status: 13", "process exited with status: 134"),
+                ("status -", "command failed with status -6"),
+            )
+        ),
+        *(
+            Phrase(ClueKind.CHILD, needle, _LABELLED, example, of_another=True, in_prose=True)
+            for needle, example in (
+                ("ode: 13", "Exit code: 139"),
+                ("ode=13", "task 7 done (exit_code=137)"),
+                ("ode = 13", "exit code = 139"),
+                ("ODE: 13", "=   EXIT CODE: 139"),
+                ("tatus: 13", "  Exit status: 139"),
+                ("tatus=13", "exit_status=139"),
+                ("ode is 13", "Container killed on request. Exit code is 137"),
+            )
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "(exit ",
+            rf"\(exit (?:code|status):? {_DEADLY}\)",
+            "error: the build failed (exit code 139)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "] Error 13",
+            rf"\*\*\* \[.{{0,200}}\] Error {_DEADLY}",
+            "make: *** [Makefile:12: test] Error 139",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "(signal: ",
+            r"\(signal: (?P<signal>\d{1,2}), SIG",
+            "process didn't exit successfully: `pool` (signal: 11, SIGSEGV: invalid memory "
+            "reference)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "signal: ",
+            r"(?:^|[:=] ?\"?)signal: (?P<signal>killed|segmentation fault|aborted|bus error|"
+            r"illegal instruction|floating point exception|trace/breakpoint trap)",
+            "Error: Runtime exited with error: signal: segmentation fault (core dumped)",
+            of_another=True,
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                signal,
+                r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,60})?(?:\b(?:killed|died|exited|crashed|"
+                r"terminated|ended|failed|ERR!)\b(?:[^.(]{0,60}? (?:by|with|from|via|on))?|"
+                rf"\bsignal:)(?: signal)? ?[\[\"']?(?P<signal>{signal})\b(?! by OOM)(?! or )",
+                f"Process 4242 (python) of user 0 killed by {signal} - dumping core",
+                of_another=True,
+                in_prose=True,
+            )
+            for signal in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGKILL", "SIGTRAP")
+        ),
+    ),
+)

@@ -1,0 +1,253 @@
+"""What test runners, notebooks, compilers' drivers and servers' masters say of a dead child."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+TESTS: Final = Family(
+    source="a test runner",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "' crashed while running ",
+            r"[Ww]orker '(?P<name>gw\d{1,5})' crashed while running",
+            "worker 'gw0' crashed while running 'tests/test_pool.py::test_take'",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "replacing crashed worker ",
+            r"replacing crashed worker (?P<name>gw\d{1,5})",
+            "replacing crashed worker gw0",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "CRASHED with signal ",
+            r"running the test CRASHED with signal (?P<signal>\d{1,3})",
+            ":-1: running the test CRASHED with signal 11",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "***Exception: ",
+            r"\*\*\*Exception: (?P<signal>SegFault|Illegal|Numerical|Bus error)",
+            "1/2 Test #1: pool ...***Exception: SegFault  0.12 sec",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Subprocess aborted",
+            r"(?P<signal>Subprocess aborted)(?:\*\*\*Exception|\))",
+            "2/2 Test #2: pool ...Subprocess aborted***Exception:   0.20 sec",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " (SEGFAULT)",
+            r"\d{1,5} - \S{1,200} \((?P<signal>SEGFAULT)\)",
+            "          1 - pool (SEGFAULT)",
+            of_another=True,
+        ),
+    ),
+)
+NOTEBOOKS: Final = Family(
+    source="a notebook server",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "DeadKernelError",
+            r"(?P<detail>DeadKernelError(?:: Kernel died)?)",
+            "nbclient.exceptions.DeadKernelError: Kernel died",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Kernel died while waiting",
+            r"(?P<detail>Kernel died while waiting for execute reply)",
+            "[NbConvertApp] ERROR | Kernel died while waiting for execute reply.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "kernel appears to have died",
+            r"(?P<detail>[Tt]he kernel appears to have died)",
+            "The kernel appears to have died. It will restart automatically.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "KernelRestarter: restarting kernel",
+            r"(?P<detail>KernelRestarter: restarting kernel)",
+            "[I 08:12:45.123 NotebookApp] KernelRestarter: restarting kernel (1/5), keep random "
+            "ports",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Kernel crashed while executing",
+            r"(?P<detail>[Tt]he Kernel crashed while executing code)",
+            "The Kernel crashed while executing code in the current cell or a previous cell.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "ernel died, restarting",
+            r"^\W{0,4}(?P<detail>Kernel died, restarting)",
+            "Kernel died, restarting",
+            of_another=True,
+        ),
+    ),
+)
+COMPILERS: Final = Family(
+    source="a compiler",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "internal compiler error: ",
+            r"internal compiler error: (?P<signal>Segmentation fault|Illegal instruction|Aborted|"
+            r"Bus error|Killed)(?: signal terminated program (?P<name>\w{1,40}))?",
+            "cache.cpp:88:1: internal compiler error: Segmentation fault",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " signal terminated program ",
+            r"(?P<signal>Killed|Segmentation fault|Aborted|Terminated) signal terminated program "
+            r"(?P<name>\w{1,40})",
+            "g++: fatal error: Killed signal terminated program cc1plus",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "unable to execute command: ",
+            r"unable to execute command: (?P<signal>Segmentation fault|Aborted|Killed|Bus error|"
+            r"Illegal instruction|Abort trap)",
+            "clang++: error: unable to execute command: Segmentation fault: 11",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "PLEASE submit a bug report",
+            r"(?P<detail>PLEASE submit a bug report to \S{1,200})",
+            "PLEASE submit a bug report to https://example.org/ and include the crash backtrace.",
+            detail="the crash handler of LLVM",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Program arguments: ",
+            r"^\s*0\.\s+(?P<detail>Program arguments: .{1,200})",
+            "0.\tProgram arguments: triton-opt --convert pool.mlir",
+        ),
+    ),
+)
+SERVERS: Final = Family(
+    source="a server's master",
+    phrases=(
+        Phrase(
+            ClueKind.HANG,
+            "WORKER TIMEOUT (pid:",
+            r"(?P<detail>(?P<name>WORKER) TIMEOUT \(pid: ?(?P<pid>\d{1,20})\))",
+            "[CRITICAL] WORKER TIMEOUT (pid:4242)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Child process [",
+            r"(?P<name>Child process) \[(?P<pid>\d{1,20})\] died",
+            "INFO:     Child process [4242] died",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "uWSGI process ",
+            r"uWSGI process (?P<pid>\d{1,20}) got (?P<signal>Segmentation Fault)",
+            "!!! uWSGI process 4242 got Segmentation Fault !!!",
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Stub process ",
+            r"(?P<detail>Stub process .{0,80}is not healthy)",
+            "failed to load 'pool': Stub process 'pool_0' is not healthy.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "runner process no longer running",
+            r"(?P<detail>llama (?P<name>runner) process no longer running)"
+            r"(?:: (?P<exit>-?\d{1,3}))?",
+            "Error: llama runner process no longer running: -1",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " got signal ",
+            r"\b(?P<name>\w{1,40}) got signal (?P<signal>\d{1,2}) ?;",
+            "08:12:45 UTC - mysqld got signal 11 ;",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " crashed by signal: ",
+            r"(?P<name>\w{1,40}) [\d.]{1,20} crashed by signal: (?P<signal>\d{1,2})",
+            "4242:M 15 Jan 2026 08:12:45.123 # Redis 6.0.16 crashed by signal: 11, si_code: 1",
+        ),
+    ),
+)
+LIMITS: Final = Family(
+    source="the platform",
+    phrases=tuple(
+        Phrase(ClueKind.MEMORY, needle, pattern, example, signal="SIGKILL", of_another=True)
+        for needle, pattern, example in (
+            (
+                "NODE_OUT_OF_MEMORY",
+                r"(?P<detail>[Ee]xit type: NODE_OUT_OF_MEMORY)",
+                "Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed",
+            ),
+            (
+                "System OOM encountered",
+                r"(?P<detail>System OOM encountered, victim process: (?P<name>[^,]{1,60}), pid: "
+                r"(?P<pid>\d{1,20}))",
+                "Warning  SystemOOM  node/n1  System OOM encountered, victim process: python, "
+                "pid: 4242",
+            ),
+            (
+                "was low on resource: memory",
+                r"(?P<detail>[Nn]ode was low on resource: memory.{0,80})",
+                "The node was low on resource: memory. Container serve was using 9Gi",
+            ),
+            (
+                "by YARN for exceeding",
+                r"(?P<detail>Container killed by YARN for exceeding .{0,30}memory limits)",
+                "Container killed by YARN for exceeding physical memory limits.",
+            ),
+            (
+                "Container killed due to memory usage",
+                r"(?P<detail>Container killed due to memory usage)",
+                "OutOfMemoryError: Container killed due to memory usage",
+            ),
+            (
+                "Memory limit ",
+                r"(?P<detail>Memory limit (?:of [\d.]{1,12} ?[KMG]i?B? )?exceeded"
+                r"(?: \(\d{1,6}[KMG]i?\)| with [\d.]{1,12}).{0,40})",
+                "Memory limit of 512 MiB exceeded with 530 MiB used.",
+            ),
+            (
+                "Memory quota vastly exceeded",
+                r"(?P<detail>Error R15 \(Memory quota vastly exceeded\))",
+                "heroku[web.1]: Error R15 (Memory quota vastly exceeded)",
+            ),
+            (
+                "systemd-oomd killed ",
+                r"(?P<detail>systemd-oomd killed \d{1,6} process)",
+                "session-2.scope: systemd-oomd killed 12 process(es) in this unit.",
+            ),
+            (
+                "killed due to memory pressure",
+                r"(?P<detail>\d{1,6} Workers? \(tasks / actors\) killed due to memory pressure)",
+                "(raylet) 3 Workers (tasks / actors) killed due to memory pressure (OOM)",
+            ),
+        )
+    ),
+)

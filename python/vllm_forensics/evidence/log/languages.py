@@ -1,0 +1,153 @@
+"""What other languages' runtimes print: the Java machine, Node, Julia, R, Paddle, folly."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+JULIA: Final = Family(
+    source="Julia",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "ignal ",
+            r"^(?:\[(?P<pid>\d{1,9})\] ?)?[Ss]ignal \(?(?P<signal>\d{1,2})(?:\.\d)?\)?"
+            r"(?: \(-?\d{1,2}\))?: (?:[Ss]egmentation fault|Bus error|Aborted|Abort trap|"
+            r"Illegal instruction|Floating point exception|[Uu]nknown signal)",
+            "[4242] signal (11.1): Segmentation fault",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "EXCEPTION_ACCESS_VIOLATION",
+            r"Exception: (?P<detail>EXCEPTION_ACCESS_VIOLATION at 0x[0-9a-f]{1,16})(?: -- "
+            r"(?P<function>\S{1,200}) at )?",
+            "Exception: EXCEPTION_ACCESS_VIOLATION at 0x6b5e158a -- gc_mark at src/gc.c:1424",
+            signal="SIGSEGV",
+        ),
+    ),
+)
+NODE: Final = Family(
+    source="Node",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "FATAL ERROR: ",
+            r"^(?:\[\d{1,9}:0x[0-9a-f]{1,16}\] ?)?(?P<detail>FATAL ERROR: .{0,120}(?:heap out of "
+            r"memory|v8::|MaybeLocal|Allocation failed|HandleScope|Error::).{0,120})",
+            "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+            signal="SIGABRT",
+        ),
+    ),
+)
+R: Final = Family(
+    source="R",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "*** caught ",
+            r"\*\*\* caught (?P<signal>segfault|bus error|illegal operation) \*\*\*",
+            " *** caught segfault ***",
+        ),
+    ),
+)
+FRAMEWORKS: Final = Family(
+    source="a signal handler",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            " is detected by the operating system",
+            r"FatalError: [`'](?P<signal>[A-Z][\w ]{4,40})[`'] is detected by the operating system",
+            "FatalError: `Segmentation fault` is detected by the operating system.",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            ") received by PID ",
+            r"\*\*\* Signal (?P<signal>\d{1,2}) \(SIG\w{1,20}\) \(0x[0-9a-f]{1,16}\) received by "
+            r"PID (?P<pid>\d{1,20})",
+            "*** Signal 11 (SIGSEGV) (0x48) received by PID 4242 (pthread TID 0x7f1be0000700)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "), PID: ",
+            r"^(?P<signal>SIG\w{1,20})\(\d{1,2}\), PID: (?P<pid>\d{1,20}), Thread",
+            "SIGSEGV(11), PID: 4242, Thread 4300: ",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "*** Received signal ",
+            r"\*\*\* Received signal (?P<signal>\d{1,2}) \*\*\*",
+            "*** Received signal 11 ***",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Error: signal ",
+            r"^Error: signal (?P<signal>\d{1,2}):$",
+            "Error: signal 11:",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Segmentation fault (",
+            r"^(?P<signal>Segmentation fault) \((?P<detail>(?:Address not mapped|"
+            r"Invalid permissions|Signal sent).{0,80})\)",
+            "Segmentation fault (Address not mapped to object [0x48])",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Unexpected ",
+            r"Unexpected (?P<signal>segmentation fault|floating-point exception) encountered in "
+            r"(?P<name>worker)",
+            "ERROR: Unexpected segmentation fault encountered in worker.",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "CHECK failed: ",
+            r"(?P<detail>CHECK failed: .{1,200})",
+            "[libprotobuf FATAL pool.cc:12] CHECK failed: block != nullptr: ",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Non-OK-status: ",
+            r"(?P<detail>Non-OK-status: .{1,200})",
+            "F tensorflow/core/pool.cc:12] Non-OK-status: Load(&pool) status: INTERNAL: broken",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Check failure stack trace",
+            r"(?P<detail>\*\*\* Check failure stack trace: \*\*\*)",
+            "*** Check failure stack trace: ***",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "<jemalloc>: ",
+            r"(?P<detail><jemalloc>: .{0,120}(?:Failed assertion|Unreachable|invalid).{0,120})",
+            '<jemalloc>: src/arena.c:12: Failed assertion: "slab != NULL"',
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "GGML_ASSERT: ",
+            r"(?P<detail>GGML_ASSERT: \S{1,200}:\d{1,6}: .{1,160})",
+            "GGML_ASSERT: src/ggml.c:12: n < size",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "OMP: Error #13",
+            r"(?P<detail>OMP: Error #13\d?: .{1,160})",
+            "OMP: Error #13: Assertion failure at kmp_runtime.cpp(3689).",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "has overflowed its stack",
+            r"(?P<detail>thread '[^']{0,100}' (?:\(\d{1,20}\) )?has overflowed its stack)",
+            "thread 'main' has overflowed its stack",
+            signal="SIGABRT",
+        ),
+    ),
+)

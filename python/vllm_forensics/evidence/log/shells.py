@@ -1,0 +1,95 @@
+"""Deaths as shells in other languages tell them, and restarts.
+
+The words are glibc's translations of `strsignal`, and bash's of "core dumped".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_WORDS: Final = (
+    ("段错误", "SIGSEGV"),
+    ("段錯誤", "SIGSEGV"),
+    ("程序記憶體區段錯誤", "SIGSEGV"),
+    ("Speicherzugriffsfehler", "SIGSEGV"),
+    ("Erreur de segmentation", "SIGSEGV"),
+    ("Violación de segmento", "SIGSEGV"),
+    ("Ошибка сегментирования", "SIGSEGV"),
+    ("Falha de segmentação", "SIGSEGV"),
+    ("Errore di segmentazione", "SIGSEGV"),
+    ("Segmentation fault (コアダンプ", "SIGSEGV"),
+    ("已放弃 (", "SIGABRT"),
+    ("已放弃\uff08", "SIGABRT"),
+    ("中止 (", "SIGABRT"),
+    ("Abgebrochen (", "SIGABRT"),
+    ("Abandon (", "SIGABRT"),
+    ("Abortado (", "SIGABRT"),
+    ("非法指令", "SIGILL"),
+    ("Ungültiger Maschinenbefehl", "SIGILL"),
+    ("Instruction illégale", "SIGILL"),
+    ("Instrucción ilegal", "SIGILL"),
+    ("Недопустимая инструкция", "SIGILL"),
+    ("总线错误", "SIGBUS"),
+    ("浮点数例外", "SIGFPE"),
+    ("已杀死", "SIGKILL"),
+)
+_OPEN: Final = "(\uff08"
+_CLOSE: Final = ")\uff09"
+"""Chinese has parentheses of its own."""
+ABROAD: Final = Family(
+    source="the shell",
+    phrases=tuple(
+        Phrase(
+            ClueKind.SIGNAL,
+            word,
+            r"^(?:\S{1,200}: [^:]{1,20} ?\d{1,20}[:\uff1a] *)?(?:(?P<pid>\d{1,20}) )?"
+            rf"{re.escape(word)}(?: *[{_OPEN}].{{0,60}}[{_CLOSE}].*| {{2,}}.*|"
+            rf".{{0,30}}[{_CLOSE}].*|\s*)$",
+            f"{word}x)" if any(mark in word for mark in _OPEN) else f"{word} (core dumped)",
+            signal=signal,
+        )
+        for word, signal in _WORDS
+    ),
+)
+RESTARTS: Final = Family(
+    source="a supervisor",
+    phrases=tuple(
+        Phrase(ClueKind.START, needle, pattern, example, of_another=True)
+        for needle, pattern, example in (
+            (
+                "Booting worker with pid",
+                r"Booting (?P<name>worker) with pid: (?P<pid>\d{1,20})",
+                "[INFO] Booting worker with pid: 4242",
+            ),
+            (
+                "Started server process [",
+                r"Started (?P<name>server) process \[(?P<pid>\d{1,20})\]",
+                "INFO:     Started server process [4242]",
+            ),
+            (
+                "Scheduled restart job",
+                r"(?P<name>[\w@.\\-]{1,200})\.service: Scheduled restart job",
+                "serve.service: Scheduled restart job, restart counter is at 2.",
+            ),
+            (
+                "spawned: '",
+                r"spawned: '(?P<name>[^']{1,80})' with pid (?P<pid>\d{1,20})",
+                "2026-01-15 08:12:45,123 INFO spawned: 'serve' with pid 4242",
+            ),
+            (
+                "vLLM API server version",
+                r"(?P<detail>vLLM API server version)",
+                "INFO 01-15 08:12:45 [api_server.py:1000] vLLM API server version 0.11.0",
+            ),
+            (
+                "Initializing a",
+                r"(?P<detail>Initializing an? (?:V\d )?LLM engine)",
+                "INFO 01-15 08:12:45 [core.py:61] Initializing a V1 LLM engine (v0.11.0)",
+            ),
+        )
+    ),
+)

@@ -1,0 +1,76 @@
+"""A supervisor starts anew what died: one incident for each life."""
+
+from vllm_forensics.diagnosis.incident import explain_incidents
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import Incident
+
+BANNER = "(APIServer pid={api}) INFO 01-15 08:1{api}:00 [api.py:1] vLLM API server version 0.11.0"
+DEATH = "(Worker_TP0 pid={pid}) Fatal Python error: Segmentation fault"
+ECHO = "(APIServer pid={api}) ERROR 01-15 08:1{api}:09 [a.py:1] EngineDeadError: EngineCore died"
+
+
+def incidents_of(*lines: str) -> tuple[Incident, ...]:
+    log = "".join(line + "\n" for line in lines).encode()
+    return explain_incidents(parse_incident_log([log]), "log")
+
+
+def test_a_server_that_was_started_thrice_died_thrice() -> None:
+    found = incidents_of(
+        *(line.format(api=api, pid=40 + api) for api in (1, 2, 3) for line in (BANNER, DEATH, ECHO))
+    )
+
+    assert [one.first_death.pid for one in found] == [41, 42, 43]
+    assert [[echo.line for echo in one.echoes] for one in found] == [[3], [6], [9]]
+    assert [sorted(p.pid or 0 for p in one.processes) for one in found] == [
+        [1, 41],
+        [2, 42],
+        [3, 43],
+    ]
+
+
+def test_late_echoes_belong_to_the_life_before() -> None:
+    (incident,) = incidents_of(
+        DEATH.format(pid=41),
+        "[INFO] Booting worker with pid: 50",
+        ECHO.format(api=1),
+    )
+
+    assert incident.first_death.pid == 41
+    assert [echo.line for echo in incident.echoes] == [3]
+
+
+def test_another_logs_word_of_the_same_death_is_no_second_one() -> None:
+    (incident,) = incidents_of(
+        DEATH.format(pid=41),
+        "[INFO] Booting worker with pid: 50",
+        "kernel: python[41]: segfault at 48 ip 10 sp 2 error 4 in x.so[10+20]",
+    )
+
+    assert incident.first_death.module == "x.so"
+
+
+def test_starts_before_any_death_part_nothing() -> None:
+    (incident,) = incidents_of(
+        "[INFO] Booting worker with pid: 40",
+        "[INFO] Booting worker with pid: 41",
+        "[WARNING] Worker with pid 41 was terminated due to signal 11",
+    )
+
+    assert incident.first_death.pid == 41
+    assert {one.pid for one in incident.processes} == {40, 41}
+
+
+def test_endless_restarts_are_told_up_to_a_bound() -> None:
+    lines = [
+        line.format(pid=pid)
+        for pid in range(1000, 1400)
+        for line in (
+            "[INFO] Booting worker with pid: {pid}",
+            "[WARNING] Worker with pid {pid} was terminated due to signal 11",
+        )
+    ]
+
+    found = incidents_of(*lines)
+
+    assert len(found) < 100
+    assert found[-1].first_death.pid == 1399

@@ -1,0 +1,100 @@
+"""Every writer's frames, and which stacks stand alone."""
+
+import pytest
+
+from vllm_forensics.evidence.log.native_stack import begins_lone_stack, native_call
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import ClueKind
+
+FRAMES = {
+    "abseil": ("    @     0x7f1be0001234        192  ns::f()", "ns::f()", None),
+    "c10": ("frame #3: ns::f() + 0x57 (0x7f1be0001234 in /lib/libx.so)", "ns::f()", "libx.so"),
+    "backtrace_symbols": ("/lib/libx.so(f+0x2dc) [0x7f1be0001234]", "f", "libx.so"),
+    "MXNet": ("  [bt] (1) /lib/libx.so(+0x2dc) [0x7f1be0001234]", None, "libx.so"),
+    "systemd": ("#0  0x00007f1be0001234 f (libx.so + 0x1234)", "f", "libx.so"),
+    "gdb": ("#0  0x00007f1be0001234 in f (a=1) from /lib/libx.so", "f", "libx.so"),
+    "gdb without a name": ("#0  0x00007f1be0001234 in ?? () from /lib/libx.so", None, "libx.so"),
+    "gdb over two lines": ("#6  0x00007ffff7debda9 in open_it (", "open_it", None),
+    "LLVM": (" #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234)", "f(int)", "opt"),
+    "LLVM without a name": (" #4 0x00005581c0de1234 (/usr/lib/libx.so+0x1234)", None, "libx.so"),
+    "LLVM with a line": (" #4 0x00005581c0de1234 f(int) /src/f.cpp:12:3", "f(int)", None),
+    "macOS": ("5   _x.so   \t0x000000010ebc8e95 ns::f(int) + 687", "ns::f(int)", "_x.so"),
+    "LLDB": ("  * frame #0: 0x00000001038bb019 libx.dylib`f + 25", "f", "libx.dylib"),
+    "Java, native": ("# C  [libx.so+0x1234]  ns::f(int)+0x51", "ns::f(int)", "libx.so"),
+    "Java": ("# J 112 c1 example.Pool.take(I)V (10 bytes)", "example.Pool.take", None),
+    "Node": (" 1: 0xca5430 node::Abort() [node]", "node::Abort()", "node"),
+    "Boost": (" 1# ns::f(int) in /lib/libx.so", "ns::f(int)", "libx.so"),
+    "valgrind": ("==42==    by 0x4C31234: f (in /lib/libx.so)", "f", "libx.so"),
+    "tvm": ('  File "src/f.cc", line 12, in ns::f()', "ns::f()", None),
+    "Rust": ("   4: ns::f", "ns::f", None),
+}
+
+
+@pytest.mark.parametrize("writer", FRAMES)
+def test_a_frame_is_read(writer: str) -> None:
+    text, function, module = FRAMES[writer]
+
+    call = native_call(text)
+
+    assert call is not None
+    assert (call.function, call.module) == (function, module)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#0 building with the default instance", "#0 12.34 Collecting numpy", "frame #0: c10::Error"],
+)
+def test_other_texts_begin_no_stack(text: str) -> None:
+    assert not begins_lone_stack(text)
+
+
+def test_frames_above_the_signal_are_the_handlers() -> None:
+    log = (
+        b"Program terminated with signal SIGABRT, Aborted.\n"
+        b"#0  0x00007f1be0001234 in report (sig=11) at handler.c:3\n"
+        b"#1  <signal handler called>\n"
+        b"#2  0x00007f1be0001334 in take (pool=0x0) at pool.c:12\n"
+    )
+
+    (clue,) = parse_incident_log([log]).clues
+
+    assert [call.function for call in clue.native] == ["take"]
+
+
+def test_a_stack_with_the_outermost_call_first_is_turned_round() -> None:
+    log = (
+        b"Segmentation fault (Address not mapped to object [0x48])\n"
+        b'#2    Object "/opt/app/serve", at 0x55bfb81b706d, in _start\n'
+        b'#1    Object "/opt/app/serve", at 0x55bfb81b7018, in main\n'
+        b'#0    Object "/opt/app/libx.so", at 0x7f1be0001234, in take\n'
+    )
+
+    clues = parse_incident_log([log]).clues
+
+    assert [call.function for call in clues[0].native] == ["take", "main", "_start"]
+
+
+def test_two_threads_stacks_are_two() -> None:
+    thread = (
+        b"#0  0x00007f1be0001234 in wait (a=1) at a.c:1\n#1  0x00007f1be00 in run () at a.c:2\n"
+    )
+
+    clues = parse_incident_log([thread + b"\nThread 1 (Thread 0x7f):\n" + thread]).clues
+
+    assert [(clue.kind, len(clue.native)) for clue in clues] == [(ClueKind.STACK, 2)] * 2
+
+
+def test_julias_frames_name_files_and_libraries() -> None:
+    log = (
+        b"[4242] signal (11.1): Segmentation fault\n"
+        b"in expression starting at /opt/app/run.jl:1\n"
+        b"take at /opt/app/libx.so (unknown line)\n"
+        b"run at /opt/app/src/Pool.jl:12 [inlined]\n"
+    )
+
+    (clue,) = parse_incident_log([log]).clues
+
+    assert [(call.function, call.module) for call in clue.native] == [
+        ("take", "libx.so"),
+        ("run", None),
+    ]
