@@ -68,6 +68,7 @@ missing_test_packages() {
   command -v llvm-symbolizer >/dev/null || echo llvm
   command -v c++filt >/dev/null || echo binutils
   command -v setpriv >/dev/null || echo util-linux
+  command -v debuginfod >/dev/null || echo debuginfod
   # journalctl, and what makes a journal of records that were kept.
   [[ -e /lib/systemd/systemd-journal-remote ]] || echo systemd-journal-remote
   # Without the loader's debug information valgrind refuses to start where that is stripped.

@@ -70,6 +70,12 @@ class ModuleStore:
         """Where the module's separate debug information lies, if any is used."""
         return self._debug_paths.get(module.path)
 
+    def debug_place_of(self, module: Module) -> str | None:
+        """The place or server that the debug information in use was given by, if it was given."""
+        given = self.symbols.debug_file(module.build_id)
+        used = {self._debug_paths.get(module.path), self._stand_ins.get(module.path)}
+        return self.symbols.debug_place(module.build_id) if given in used else None
+
     def unchecked(self, module: Module) -> Answer[ModuleFile]:
         """The file at the module's path, the same one or not."""
         try:

@@ -50,6 +50,11 @@ class SymbolIndex:
         found = self._debug.get(build_id or "")
         return found.path if found else None
 
+    def debug_place(self, build_id: str | None) -> str | None:
+        """The place that this debug information was given in, or the server that it came from."""
+        found = self._debug.get(build_id or "")
+        return found.place if found else None
+
     def module_file(self, build_id: str | None) -> str | None:
         """The path of the module itself, code and all, of that very build."""
         found = self._code.get(build_id or "")

@@ -29,6 +29,7 @@ from vllm_forensics.diagnosis.values import notable_registers
 from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.vdso import VDSO
+from vllm_forensics.investigate.debuginfod import fetched_symbols
 from vllm_forensics.investigate.journal import told_crashes, with_records
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
@@ -74,6 +75,8 @@ class TriageOptions:
     """Leave out cores that were written before, in seconds since the epoch."""
     journal: bool = False
     """Also tell all that this machine's journal knows of, whether or not the cores are there."""
+    debuginfod: tuple[str, ...] = ()
+    """Servers to fetch what a crashing stack lacks from; nothing is fetched without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +179,13 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
 
 def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash:
     options = with_kept_modules(options, kept)
-    store = ModuleStore(options.executable, options.symbols, options.sysroot)
+    fetch_gaps: tuple[Gap, ...] = ()
+    if options.debuginfod and depth is not Depth.NOTES:
+        symbols, fetch_gaps = fetched_symbols(
+            kept.file, options.debuginfod, partial(_store_of, options), options.symbols
+        )
+        options = replace(options, symbols=symbols)
+    store = _store_of(options, options.symbols)
     notes = CoreImage(files.map_core(kept.file), store)
     store.program = notes.process.program
     with open_image(kept.file, notes, store, options, depth) as image:
@@ -189,8 +198,12 @@ def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash
         depth=depth,
         keeper=kept.keeper,
         kept_facts=kept.facts,
-        gaps=(*(gap for gap in said if gap is not None), *crash.gaps),
+        gaps=(*(gap for gap in said if gap is not None), *crash.gaps, *fetch_gaps),
     )
+
+
+def _store_of(options: TriageOptions, symbols: SymbolIndex | None) -> ModuleStore:
+    return ModuleStore(options.executable, symbols, options.sysroot)
 
 
 def with_kept_modules(options: TriageOptions, kept: KeptCore) -> TriageOptions:
@@ -377,6 +390,7 @@ def _module_report(module: Module, store: ModuleStore) -> ModuleReport:
         end=module.end,
         debug_info=has_debug,
         matches_core=matches,
+        debug_from=store.debug_place_of(module) if has_debug else None,
     )
 
 
@@ -427,7 +441,7 @@ def _modules_of_fault(image: LayeredImage) -> list[Module]:
 
 def _no_debug_info(module: Module, has_symbols: bool, store: ModuleStore) -> Gap:  # noqa: FBT001
     wheel = wheel_of(module.path)
-    if store.symbols and module.build_id is not None:
+    if store.symbols.places and module.build_id is not None:
         remedy = f"--symbols has none of its build, {module.build_id}: forensics symbols list PLACE"
     elif wheel is not None:
         remedy = (

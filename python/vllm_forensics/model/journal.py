@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from vllm_forensics.model.process import Address, Architecture, Mapping
+from vllm_forensics.model.record import dataclass
 
 
 class CoreState(StrEnum):

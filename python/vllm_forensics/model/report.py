@@ -52,6 +52,8 @@ class ModuleReport:
     end: Address
     debug_info: bool | None
     matches_core: bool | None
+    debug_from: str | None = None
+    """The server, or the place of `--symbols`, that debug information came from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

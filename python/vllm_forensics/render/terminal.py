@@ -241,6 +241,7 @@ class _Writer:
             ("Program", [crash.command or crash.program or "?"]),
             ("Core", [crash.core]),
             ("Kept", [_kept(crash)] if crash.keeper else []),
+            ("Fetched", list(_fetched(crash))),
             ("Seen", [_seen(crash.seen)] if crash.seen else []),
             ("Others", [_others(crash.threads[1:])] if len(crash.threads) > 1 else []),
             (
@@ -271,6 +272,20 @@ def _kept(crash: Crash) -> str:
     facts = dict(crash.kept_facts)
     parts = [f"{name} {facts[name]}" for name in _KEPT_FACTS if name in facts]
     return " · ".join([f"by {crash.keeper}", *parts])
+
+
+def _fetched(crash: Crash) -> Iterator[str]:
+    """Which source lines came from a server."""
+    frames = crash.threads[0].stack.frames if crash.threads else ()
+    for module in crash.modules:
+        if module.debug_from is None or not module.debug_from.startswith(("http:", "https:")):
+            continue
+        lines = [
+            f"#{frame.index}" for frame in frames if frame.module == module.path and frame.file
+        ]
+        what = f"the lines of {', '.join(lines[:8])}" if lines else "names"
+        more = " and more" if len(lines) > 8 else ""
+        yield f"{what}{more} in {_library(module.path)}, from {module.debug_from}"
 
 
 def _labelled(label: Text, texts: list[Text]) -> Table:

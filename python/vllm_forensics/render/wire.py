@@ -97,6 +97,8 @@ class ModuleWire(msgspec.Struct, frozen=True, kw_only=True):
     matches_core: bool | None
 
 
+    debug_from: str | None
+    """The debuginfod server, or the place of --symbols, that its debug information came from."""
 class OriginWire(msgspec.Struct, frozen=True, kw_only=True):
     """One step back to where the bad value came from."""
 
@@ -358,6 +360,7 @@ def seen_to_wire(seen: Seen | None) -> SeenWire | None:
 
 def _group(group: Group, seen: Seen | None) -> GroupWire:
     return GroupWire(
+        debug_from=module.debug_from,
         signature=group.signature,
         count=len(group.cores),
         cores=list(group.cores),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
 from vllm_forensics.capture.cluster import cluster
+from vllm_forensics.capture.debuginfod import servers_of
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
 from vllm_forensics.cli.moments import moment
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from vllm_forensics.render.terminal import TerminalStyle
 
 
+_FROM_ENVIRONMENT: Final = "DEBUGINFOD_URLS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreOptions:
     """What was asked for on the command line."""
@@ -46,6 +50,7 @@ class CoreOptions:
     pid: int | None
     since: str | None
     journal: bool
+    debuginfod: str | None
     scheduler: str | None
     audit: bool
     all_frames: bool
@@ -103,6 +108,14 @@ class CoreOptions:
     help="All crashes that systemd's journal knows, also those whose core is gone.",
 )
 @click.option(
+    "--debuginfod",
+    is_flag=False,
+    flag_value=_FROM_ENVIRONMENT,
+    metavar="[URL]",
+    help="Fetch what the crashing stack lacks from this server, or from those of $DEBUGINFOD_URLS. "
+    "Nothing is ever fetched without.",
+)
+@click.option(
     "--scheduler",
     metavar="ADDRESS",
     help="Share the work with a Dask cluster that runs already: tcp://host:8786.",
@@ -140,6 +153,7 @@ def command(paths: tuple[str, ...], **options: object) -> None:
 
 
 def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
+    paths, servers = _servers(paths, chosen.debuginfod)
     settings = TriageOptions(
         executable=chosen.executable,
         sysroot=chosen.sysroot,
@@ -148,6 +162,7 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
         symbols=symbols,
         since_s=None if chosen.since is None else moment(chosen.since),
         journal=chosen.journal,
+        debuginfod=servers,
     )
     if chosen.pid is not None:
         _look_at(chosen.pid, chosen, settings)
@@ -174,6 +189,15 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     shown = clean(report, include_secrets=chosen.include_secrets)
     emit(_render(shown, chosen), chosen.output)
     raise click.exceptions.Exit(_status(report))
+
+
+def _servers(paths: tuple[str, ...], asked: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths and the servers. `--debuginfod CORE`: the core is a path, no server's address."""
+    if asked is None:
+        return paths, ()
+    if asked != _FROM_ENVIRONMENT and not asked.startswith(("http:", "https:")):
+        paths, asked = (asked, *paths), _FROM_ENVIRONMENT
+    return paths, servers_of(None if asked == _FROM_ENVIRONMENT else asked)
 
 
 def _shown_progress() -> Callable[[Progress], None]:
