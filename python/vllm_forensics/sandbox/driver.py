@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
 
 from vllm_forensics.model.sandbox import (
     CheckWhen,
@@ -13,13 +12,13 @@ from vllm_forensics.model.sandbox import (
     RequestSpec,
     Snapshot,
     StepRecord,
-    Violation,
     ViolationKind,
     WorkerStep,
 )
 from vllm_forensics.sandbox.engine.contents import with_contents
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
 from vllm_forensics.sandbox.engine_errors import engine_speaks
+from vllm_forensics.sandbox.findings import Findings
 from vllm_forensics.sandbox.invariants import broken_in, broken_in_the_middle, leaks_in
 from vllm_forensics.sandbox.recorder import Recorder, StepSeen
 from vllm_forensics.sandbox.shadow_worker import ShadowWorker
@@ -27,8 +26,6 @@ from vllm_forensics.sandbox.stall import StallDetector, why_stuck
 
 Meddle = Callable[[int, Engine], None]
 """Called before each step: where an experiment frees what it should not."""
-_SHOWN: Final = 20
-"""Violations that are kept with their chains: one fault breaks every later step."""
 
 
 @dataclass(slots=True)
@@ -38,10 +35,6 @@ class Progress:
     steps: list[StepRecord] = field(default_factory=list)
     finished: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    violations: dict[tuple[ViolationKind, str | None, int | None], Violation] = field(
-        default_factory=dict
-    )
-    unshown: int = 0
     preemptions: int = 0
 
 
@@ -73,7 +66,7 @@ class Driver:
         )
         self._stall = StallDetector(parameters)
         self.progress = Progress()
-        recorder.on_double_free.append(self._double_free)
+        self.findings = Findings(recorder)
 
     def _prefixes(self) -> dict[str, int] | None:
         """What requests share; of v0, sequences of one request part, and swapping moves them."""
@@ -95,10 +88,10 @@ class Driver:
         with engine_speaks():
             self._arrive(number)
             step = self.engine.step()
-        self._worker.execute(step, self._report)
+        self._worker.execute(step, self.findings.add)
         checked = self._due(number)
         if checked:
-            self._worker.check_tables(step, self.engine, self._report)
+            self._worker.check_tables(step, self.engine, self.findings.add)
         with engine_speaks():
             done = self.engine.complete(step)
         self.progress.finished += done.finished
@@ -172,49 +165,19 @@ class Driver:
 
     def report_stall(self, why: str, request: str | None) -> None:
         """Add the stall to what was found."""
-        self._add(ViolationKind.STALL, why, request, None, GPU)
+        self.findings.add(ViolationKind.STALL, why, request, None, GPU)
 
     def check(self, snapshot: Snapshot) -> None:
         """Look at the invariants now."""
         for kind, message, request, block, pool in broken_in(snapshot):
-            self._add(kind, message, request, block, pool)
+            self.findings.add(kind, message, request, block, pool)
 
     def check_after_error(self) -> None:
         """Look at what holds in the middle of a step too."""
         for kind, message, request, block, pool in broken_in_the_middle(self.engine.snapshot()):
-            self._add(kind, message, request, block, pool)
+            self.findings.add(kind, message, request, block, pool)
 
     def check_leaks(self) -> None:
         """Look for blocks that nobody will ever give back."""
         for kind, message, request, block, pool in leaks_in(self.engine.snapshot()):
-            self._add(kind, message, request, block, pool)
-
-    def _double_free(self, pool: str, block: int, request: str | None) -> None:
-        who = "somebody" if request is None else f"request {request}"
-        message = f"block {block} was freed for {who}, and nobody held it"
-        self._add(ViolationKind.DOUBLE_FREE, message, request, block, pool)
-
-    def _report(
-        self, kind: ViolationKind, message: str, request: str | None, block: int | None
-    ) -> None:
-        self._add(kind, message, request, block, GPU)
-
-    def _add(
-        self,
-        kind: ViolationKind,
-        message: str,
-        request: str | None,
-        block: int | None,
-        pool: str,
-    ) -> None:
-        found = self.progress.violations
-        key = (kind, request, block)
-        number = self.recorder.step
-        if key in found:
-            found[key] = replace(found[key], times=found[key].times + 1, last_step=number)
-        elif len(found) >= _SHOWN:
-            self.progress.unshown += 1
-        else:
-            found[key] = Violation(
-                step=number, kind=kind, message=message, request=request, block=block, pool=pool
-            )
+            self.findings.add(kind, message, request, block, pool)

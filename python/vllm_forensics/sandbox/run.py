@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import (
@@ -19,7 +19,7 @@ from vllm_forensics.model.sandbox import (
     Snapshot,
 )
 from vllm_forensics.sandbox.driver import Driver, Meddle
-from vllm_forensics.sandbox.engine.interface import GPU, Engine
+from vllm_forensics.sandbox.engine.interface import Engine
 from vllm_forensics.sandbox.engine.reference_pool import ReferencePool
 from vllm_forensics.sandbox.engine_errors import (
     ENGINE_ERRORS,
@@ -135,12 +135,7 @@ def _told(
     load: tuple[RequestSpec, ...],
 ) -> SandboxRun:
     progress, recorder = driver.progress, driver.recorder
-    violations = tuple(
-        replace(found, chain=recorder.chain(found.pool or GPU, found.block))
-        if found.block is not None
-        else found
-        for found in progress.violations.values()
-    )
+    violations = driver.findings.with_chains()
     outcome = end.outcome
     if outcome is Outcome.FINISHED and violations:
         outcome = Outcome.VIOLATION
@@ -161,7 +156,7 @@ def _told(
         refused=tuple(progress.refused),
         preemptions=progress.preemptions,
         violations=violations,
-        unshown_violations=progress.unshown,
+        unshown_violations=driver.findings.unshown,
         chains=() if named or end.request is None else _chains(snapshot, end.request, recorder),
         why=end.why,
         blocks=tuple(_counts(pool) for pool in snapshot.pools),
