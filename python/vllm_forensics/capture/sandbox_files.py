@@ -1,16 +1,19 @@
-"""The files of a sandbox run: a load that is read, events that are written."""
+"""The files of a sandbox run: a load that is read, a recording that is written and read."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.files import map_file
-from vllm_forensics.errors import UsageError
+from vllm_forensics.capture.files import map_file, open_regular
+from vllm_forensics.errors import EvidenceError, UsageError
 
 _MAX_LOAD: Final = 64 << 20
+_MAX_LINE: Final = 65 << 20
+_MAX_RECORDING: Final = 8 << 30
 
 
 def read_load(path: str) -> str:
@@ -27,6 +30,23 @@ def read_load(path: str) -> str:
             f"{path} is larger than 64 MiB", remedy="a load is one short line a request"
         )
     return bytes(data).decode("utf-8", "replace")
+
+
+def event_lines(path: str) -> Iterator[bytes]:
+    """The lines of a recording; a line that no recording has comes in pieces.
+
+    Raises:
+        EvidenceError: it cannot be read.
+
+    """
+    try:
+        with open_regular(path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
+            left = _MAX_RECORDING
+            while left > 0 and (line := stream.readline(_MAX_LINE)):
+                left -= len(line)
+                yield line
+    except EvidenceError as error:
+        raise EvidenceError(f"{path} {error.message}", remedy=error.remedy) from error
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -57,7 +57,7 @@ class Wanted:
     """The requests themselves."""
     events: str | None = None
     """A file for all events."""
-    snapshots: SnapshotsWanted = SnapshotsWanted()
+    snapshots: SnapshotsWanted = field(default_factory=SnapshotsWanted)
     compare: bool = True
 
 
@@ -70,6 +70,46 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
         UnmodelledError: this vLLM asked for something that the sandbox does not stand in for.
 
     """
+    ready = prepared(wanted, on_fetch=on_fetch)
+    sink: AbstractContextManager[Callable[[bytes], None] | None] = nullcontext()
+    if wanted.events is not None:
+        sink = event_file(wanted.events)
+    with sink as write:
+        writer = None if write is None else RecordingWriter(write)
+        result = _recorded(ready, wanted.snapshots, writer)
+    if not wanted.compare or _healthy(result) or result.events > _COMPARED_EVENTS:
+        return result
+    changes = (
+        option
+        for option, parameters in _one_change(ready.parameters)
+        if _healthy(run(ready.opened, parameters, ready.load))
+    )
+    return replace(result, healthy_with=tuple(changes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run that could start now."""
+
+    opened: OpenEngine
+    tree: VllmTree | None
+    generation: Generation
+    parameters: Parameters
+    load: tuple[RequestSpec, ...]
+
+    def drive(self, recorder: Recorder) -> SandboxRun:
+        """Start it."""
+        return run(self.opened, self.parameters, self.load, recorder=recorder)
+
+
+def prepared(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> Prepared:
+    """Find the engine and the load.
+
+    Raises:
+        UsageError: the parameters do not fit the engine, or the load cannot be read.
+        ToolError: the vLLM could not be fetched.
+
+    """
     if wanted.parameters.plant is not None:
         wanted = _planted(wanted)
     tree = None if wanted.vllm is None else find_tree(wanted.vllm, on_fetch=on_fetch)
@@ -77,29 +117,13 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
     generation = Generation.REFERENCE if tree is None else tree.generation
     load = _load(wanted, generation)
     require_fits_model(load, wanted.parameters.max_model_len)
-    sink: AbstractContextManager[Callable[[bytes], None] | None] = nullcontext()
-    if wanted.events is not None:
-        sink = event_file(wanted.events)
-    with sink as write:
-        writer = None if write is None else RecordingWriter(write)
-        result = _recorded(opened, wanted, load, writer=writer, tree=tree)
-    if not wanted.compare or _healthy(result) or result.events > _COMPARED_EVENTS:
-        return result
-    changes = (
-        option
-        for option, parameters in _one_change(wanted.parameters)
-        if _healthy(run(opened, parameters, load))
+    return Prepared(
+        opened=opened, tree=tree, generation=generation, parameters=wanted.parameters, load=load
     )
-    return replace(result, healthy_with=tuple(changes))
 
 
 def _recorded(
-    opened: OpenEngine,
-    wanted: Wanted,
-    load: tuple[RequestSpec, ...],
-    *,
-    writer: RecordingWriter | None,
-    tree: VllmTree | None,
+    ready: Prepared, snapshots: SnapshotsWanted, writer: RecordingWriter | None
 ) -> SandboxRun:
     """The run, with the snapshots that were asked for; all of it goes to the writer too."""
     recorder = Recorder(writer)
@@ -111,12 +135,11 @@ def _recorded(
             writer.snapshot_taken(snapshot)
 
     if writer is not None:
-        generation = Generation.REFERENCE if tree is None else tree.generation
-        writer.begin(tree, generation, wanted.parameters, load)
+        writer.begin(ready.tree, ready.generation, ready.parameters, ready.load)
         recorder.on_step.append(writer.step_seen)
-    keeper = SnapshotKeeper(wanted.snapshots, take)
+    keeper = SnapshotKeeper(snapshots, take)
     keeper.watch(recorder)
-    result = run(opened, wanted.parameters, load, recorder=recorder)
+    result = ready.drive(recorder)
     result = replace(result, snapshots=tuple(kept), unkept_snapshots=keeper.unkept)
     if writer is not None:
         writer.end(result)

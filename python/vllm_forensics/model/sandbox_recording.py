@@ -30,7 +30,9 @@ class Origin(StrEnum):
 class Scheduled:
     """Tokens that one step computes for one sequence."""
 
+    request: str
     sequence: str
+    """Of several continuations one: `2.1`; else the request."""
     start: int
     tokens: int
 

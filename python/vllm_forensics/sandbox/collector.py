@@ -67,7 +67,12 @@ class Collector:
             RecordedStep(
                 number=seen.step.number,
                 scheduled=tuple(
-                    Scheduled(sequence=item.sequence, start=item.start, tokens=item.tokens)
+                    Scheduled(
+                        request=item.request,
+                        sequence=item.sequence,
+                        start=item.start,
+                        tokens=item.tokens,
+                    )
                     for item in seen.step.items
                 ),
                 preempted=seen.step.preempted,

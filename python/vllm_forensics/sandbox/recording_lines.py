@@ -71,11 +71,14 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one step decided, after its events; `scheduled` is sequence, first token, tokens."""
+    """What one step decided, after its events.
+
+    `scheduled`: request, sequence of it, first token that is computed, number of tokens.
+    """
 
     kind: Literal["step"]
     step: Count
-    scheduled: list[tuple[Name, Count, Count]] | None = None
+    scheduled: list[tuple[Name, Name, Count, Count]] | None = None
     preempted: list[Name] = []
     finished: list[Name] = []
     refused: list[Name] = []
@@ -123,7 +126,10 @@ class RecordingWriter(JsonLines):
             StepLine(
                 kind="step",
                 step=seen.step.number,
-                scheduled=[(item.sequence, item.start, item.tokens) for item in seen.step.items],
+                scheduled=[
+                    (item.request, item.sequence, item.start, item.tokens)
+                    for item in seen.step.items
+                ],
                 preempted=list(seen.step.preempted),
                 finished=list(seen.done.finished),
                 refused=list(seen.done.refused),

@@ -91,8 +91,8 @@ class _Reading:
                 scheduled=None
                 if line.scheduled is None
                 else tuple(
-                    Scheduled(sequence=sequence, start=start, tokens=tokens)
-                    for sequence, start, tokens in line.scheduled
+                    Scheduled(request=request, sequence=sequence, start=start, tokens=tokens)
+                    for request, sequence, start, tokens in line.scheduled
                 ),
                 preempted=tuple(line.preempted),
                 finished=tuple(line.finished),

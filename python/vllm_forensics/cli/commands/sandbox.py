@@ -7,15 +7,9 @@ from typing import Any
 import click
 
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
-from vllm_forensics.errors import UsageError
-from vllm_forensics.model.sandbox import (
-    CheckWhen,
-    Generation,
-    Outcome,
-    Parameters,
-    Plant,
-    Policy,
-)
+from vllm_forensics.cli.sandbox_compare import diff_command
+from vllm_forensics.cli.sandbox_scenario import say_fetching, wanted_of
+from vllm_forensics.model.sandbox import CheckWhen, Generation, Outcome, Plant, Policy
 
 
 @click.group("sandbox")
@@ -202,41 +196,13 @@ def run(**given: Any) -> None:
 
     Exit status: 0 all requests were done and no rule was broken, 1 otherwise, 2 it could not run.
     """
-    from vllm_forensics.investigate.sandbox import Wanted, run_sandbox
+    from vllm_forensics.investigate.sandbox import run_sandbox
     from vllm_forensics.render.clean import clean
-    from vllm_forensics.sandbox.load import Trigger
-    from vllm_forensics.sandbox.snapshots import SnapshotsWanted
 
     require_writable(given["output"])
     require_writable(given["emit_test"])
-    if given["load"] is not None and given["trigger"] is not None:
-        raise UsageError("--load and --trigger are two loads", remedy="leave one of them out")
-    check, every = given["check"]
-    wanted = Wanted(
-        vllm=given["vllm"],
-        engine=Generation(given["engine"]) if given["engine"] else None,
-        parameters=Parameters(
-            **{name: given[name] for name in _PARAMETERS},
-            policy=Policy(given["policy"]),
-            plant=Plant(given["plant"]) if given["plant"] else None,
-            check=check,
-            check_every=every,
-        ),
-        requests=given["requests"],
-        prompt_len=given["prompt_len"],
-        max_tokens=given["max_tokens"],
-        seed=given["seed"],
-        trigger=Trigger(given["trigger"]) if given["trigger"] else None,
-        load=given["load"],
-        events=given["events"],
-        snapshots=SnapshotsWanted(
-            steps=frozenset(number for word, number in given["snapshots"] if word == "step"),
-            every=min((n for word, n in given["snapshots"] if word == "every"), default=None),
-            at_end=("end", 0) in given["snapshots"],
-        ),
-        compare=not given["no_compare"],
-    )
-    result = clean(run_sandbox(wanted, on_fetch=_say_fetching))
+    wanted = wanted_of(given)
+    result = clean(run_sandbox(wanted, on_fetch=say_fetching))
     if given["output_format"] == "json":
         from vllm_forensics.render.sandbox_wire import render_sandbox_json
 
@@ -256,12 +222,5 @@ def run(**given: Any) -> None:
     raise click.exceptions.Exit(0 if result.outcome is Outcome.FINISHED else 1)
 
 
-_PARAMETERS = (
-    *("gpu_blocks", "cpu_blocks", "block_size", "best_of", "sliding_window", "prefix_caching"),
-    *("chunked_prefill", "max_batched_tokens", "max_seqs", "max_model_len", "block_manager"),
-    "max_steps",
-)
-
-
-def _say_fetching(what: str) -> None:
-    click.echo(f"fetching {what} with pip, once …", err=True)
+for _more in (diff_command(run),):
+    command.add_command(_more)
