@@ -25,6 +25,8 @@ from vllm_forensics.model.process import Address, Module
 _MAX_HEAD: Final = 1 << 16
 """Headers and notes lie at the beginning of a file."""
 
+Read = Callable[[Address, int], bytes]
+"""What the core holds at an address, at most so many bytes."""
 FoundModule = tuple[Module, list[tuple[MappedFile, int]]]
 """A module, and its mappings each with the flags of the segment that it was mapped for."""
 
@@ -44,15 +46,9 @@ class ModuleTable:
 
 
 def find_modules(
-    files: Sequence[MappedFile],
-    regions: Regions,
-    read: Callable[[Address, int], bytes],
-    page_size: int,
+    files: Sequence[MappedFile], regions: Regions, read: Read, page_size: int
 ) -> Iterator[FoundModule]:
-    """One module a file whose first page is an ELF header; its other mappings follow it.
-
-    `read` gives the bytes that the core holds at an address, at most so many.
-    """
+    """One module a file whose first page is an ELF header; its other mappings follow it."""
     ordered = sorted(files, key=lambda file: file.start)
     at = 0
     while at < len(ordered):
@@ -67,7 +63,7 @@ def find_modules(
         size = min(first.end - first.start, region.file_size if region else 0, _MAX_HEAD)
         head = read(first.start, size) if size else b""
         found = (
-            _by_headers(memoryview(head), parts, page_size)
+            _by_headers(memoryview(head), parts, read, page_size)
             if head.startswith(b"\x7fELF")
             else _by_rights(parts, regions)
         )
@@ -75,16 +71,41 @@ def find_modules(
             yield found
 
 
-def _by_headers(head: memoryview, parts: list[MappedFile], page_size: int) -> FoundModule | None:
+def _by_headers(
+    head: memoryview, parts: list[MappedFile], read: Read, page_size: int
+) -> FoundModule | None:
     try:
         header = parse_header(head)
         segments = parse_segments(head, header)
     except EvidenceError:
         return None
     loads = [segment for segment in segments if segment.type == PT_LOAD]
-    base = loads[0].address & -page_size if loads else 0
-    module = _module(parts, parts[0].start - base, _build_id(head, header, segments))
-    return module, [(part, _flags_at(loads, part.offset, page_size)) for part in parts]
+    bias = parts[0].start - (loads[0].address & -page_size if loads else 0)
+    notes = _notes(head, segments, bias, read)
+    build_id = next(filter(None, (_build_id(*note, header) for note in notes)), None)
+    return _module(parts, bias, build_id), [
+        (part, _flags_at(loads, part.offset, page_size)) for part in parts
+    ]
+
+
+def _notes(
+    head: memoryview, segments: tuple[Segment, ...], bias: Address, read: Read
+) -> Iterator[tuple[memoryview, int]]:
+    """Each note segment's bytes and alignment.
+
+    patchelf, and so auditwheel, may move the build-id behind the file's old end, into a segment
+    that is written to: torch's libgomp.so.1 has it at 0x238000. The core holds that segment whole.
+    """
+    for segment in segments:
+        if segment.type == PT_NOTE:
+            raw = head[segment.offset :][: segment.file_size]
+            if len(raw) < segment.file_size <= _MAX_HEAD:
+                raw = memoryview(read(bias + segment.address, segment.file_size))
+            yield raw, segment.align
+
+
+def _build_id(raw: memoryview, align: int, header: Header) -> str | None:
+    return build_id_of(parse_notes(raw, align, header.layout))
 
 
 def _by_rights(parts: list[MappedFile], regions: Regions) -> FoundModule | None:
@@ -105,16 +126,6 @@ def _module(parts: list[MappedFile], bias: Address, build_id: str | None) -> Mod
 
 def _end(parts: list[MappedFile]) -> Address:
     return max(part.end for part in parts)
-
-
-def _build_id(head: memoryview, header: Header, segments: tuple[Segment, ...]) -> str | None:
-    for segment in segments:
-        if segment.type == PT_NOTE:
-            raw = head[segment.offset : segment.offset + segment.file_size]
-            found = build_id_of(parse_notes(raw, segment.align, header.layout))
-            if found is not None:
-                return found
-    return None
 
 
 def _flags_at(loads: list[Segment], offset: int, page_size: int) -> int:
