@@ -98,6 +98,18 @@ class Parameters:
     check_every: int = 1
     plant: Plant | None = None
     """Of the reference engine only."""
+    async_scheduling: bool = False
+    """The next step is scheduled while the last one is still in flight (v1)."""
+    spec_tokens: int = 0
+    """Drafts for each sequence and step, of which some are accepted (v1)."""
+    hybrid: bool = False
+    """Layers that see everything besides those that see the window: two groups of blocks (v1)."""
+    connector: int | None = None
+    """Steps that a transfer takes: half of each prompt is loaded, each end is sent (v1)."""
+
+    def windows(self) -> tuple[int | None, ...]:
+        """How far back each group of layers sees, in the order of its block tables."""
+        return (None, self.sliding_window) if self.hybrid else (self.sliding_window,)
 
     def batch(self, *, chunks: bool) -> int:
         """Tokens of one step, for an engine that cuts prompts into chunks or does not."""
@@ -125,6 +137,26 @@ class WorkItem(NamedTuple):
     replaces: bool
 
 
+class TransferKind(StrEnum):
+    """Which way a connector moves blocks."""
+
+    LOAD = "load"
+    """Into blocks that a request waits for."""
+    SEND = "send"
+    """Out of blocks that a request left behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """Blocks that a connector reads or writes at a time of its own, beside the steps."""
+
+    kind: TransferKind
+    request: str
+    blocks: tuple[int, ...]
+    first: int
+    """The place of the first one in the request's table."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStep:
     """All that the worker is told for one step."""
@@ -141,6 +173,10 @@ class WorkerStep:
     """(block on the GPU, block on the CPU)"""
     copies: tuple[tuple[int, int], ...] = ()
     """(source, target), both on the GPU."""
+    further: tuple[tuple[WorkItem, ...], ...] = ()
+    """The same items with the tables of each further group of layers."""
+    transfers: tuple[Transfer, ...] = ()
+    """Those that begin with this step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +189,8 @@ class Completed:
     """Requests that the engine gave up because they can never fit; nothing is raised."""
     tokens: int = 0
     """How many tokens came out that were not there before."""
+    transfers: tuple[Transfer, ...] = ()
+    """Those that begin now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +285,8 @@ class Outcome(StrEnum):
     RAISED = "raised"
     STALLED = "stalled"
     VIOLATION = "violation"
+    CUT = "cut"
+    """What is known ends before the run does: a trace of a process that died, or still runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,8 @@ def _headline(run: SandboxRun) -> Text:
         return Text.assemble(
             (f"{first.kind.value} at step {first.step}", "mark"), f"   {done}, nothing is raised"
         )
+    if run.outcome is Outcome.CUT:
+        return Text.assemble((f"cut at step {step}", "mark"), f"   {done}, nothing is raised")
     mark = "caution" if run.refused else "good"
     return Text.assemble(("finishes", mark), f"   {done}")
 
@@ -149,6 +151,8 @@ def _spark(values: list[int], total: int, width: int) -> str:
 
 
 def _load(run: SandboxRun) -> str:
+    if not run.load:
+        return f"no request came, blocks of {run.parameters.block_size}"
     prompts = {spec.prompt_len for spec in run.load}
     outputs = {spec.max_tokens for spec in run.load}
     return (

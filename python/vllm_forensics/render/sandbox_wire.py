@@ -108,7 +108,7 @@ class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     vllm: VllmWire | None
     parameters: ParametersWire
     steps: int
-    outcome: Literal["finished", "raised", "stalled", "violation"]
+    outcome: Literal["finished", "raised", "stalled", "violation", "cut"]
     error: str | None
     raised_at: list[str]
     why: str

@@ -70,7 +70,7 @@ class _Reading:
             self.bad.append(number)
 
     def _run(self, line: RunLine) -> None:
-        self.parameters = None if line.parameters is None else _parameters(line.parameters)
+        self.parameters = None if line.parameters is None else parameters_of(line.parameters)
         self.run = line
 
     def _request(self, line: RequestLine) -> None:
@@ -166,7 +166,7 @@ def _gaps(reading: _Reading) -> Iterable[str]:
         yield "it has no last line: whoever wrote it was ended, or it is cut short"
 
 
-def _parameters(given: dict[str, Any]) -> Parameters:
+def parameters_of(given: dict[str, Any]) -> Parameters:
     """Those that this version knows; numbers that nobody would run are refused."""
     known = {field.name for field in fields(Parameters)}
     found = msgspec.convert({k: v for k, v in given.items() if k in known}, Parameters)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.py.integration.tool import REPOSITORY
+from tests.py.support import traced_engine
 from tests.py.support.traced_engine import LAST_STEP, LOAD
 from tests.py.support.vllm_trees import CURRENT, a_tree
 
@@ -28,24 +28,9 @@ print(sorted(set(sys.modules) - modules), finders == sys.meta_path)
 """
 
 
-def python(
-    *arguments: str, folder: Path | str, **variables: str
-) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "VLLM_FORENSICS_TRACE": str(folder), **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 def serve(how: str, folder: Path, version: str = CURRENT, **variables: str) -> tuple[int, str]:
     """How a process with the plugin ended, and what it and vLLM's logger printed."""
-    a_tree(version)
-    ended = python("-m", "tests.py.support.traced_engine", version, how, folder=folder, **variables)
+    ended = traced_engine.serve(how, folder, version, **variables)
     assert "Traceback" not in ended.stderr
     return ended.returncode, ended.stdout
 
@@ -64,7 +49,15 @@ def of_kind(kind: str, lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_without_the_variable_the_plugin_imports_only_itself_and_changes_nothing() -> None:
-    ended = python("-c", NOTHING_ASKED, folder="")
+    environment = {k: v for k, v in os.environ.items() if k != "VLLM_FORENSICS_TRACE"}
+    ended = subprocess.run(
+        [sys.executable, "-c", NOTHING_ASKED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
     modules = ["vllm_forensics", "vllm_forensics.plugins", "vllm_forensics.plugins.vllm_plugin"]
     assert ended.stdout.strip() == f"{modules} True", ended.stderr

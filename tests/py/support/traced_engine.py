@@ -8,14 +8,18 @@ usage: traced_engine.py VERSION HOW, with VLLM_FORENSICS_TRACE in the environmen
 
 import ctypes
 import logging
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 
-from vllm_forensics.capture.vllm_trees import find_tree
+from tests.py.support.vllm_trees import CURRENT, a_tree
+
 from vllm_forensics.model.sandbox import Parameters, RequestSpec, VllmTree
 from vllm_forensics.sandbox.engine.loader import loaded
 from vllm_forensics.sandbox.engine.v1 import V1Engine
@@ -30,6 +34,29 @@ LOAD = tuple(
 )
 LAST_STEP = 9
 ROUNDS = 60
+
+
+def serve(
+    how: str, folder: Path | str, version: str = CURRENT, **variables: str
+) -> "subprocess.CompletedProcess[str]":
+    """Start this file as a process; the test is skipped where the vLLM cannot be fetched."""
+    a_tree(version)
+    return subprocess.run(
+        [sys.executable, "-m", "tests.py.support.traced_engine", version, how],
+        cwd=Path(__file__).resolve().parents[3],
+        env={**os.environ, "VLLM_FORENSICS_TRACE": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def traced(how: str, folder: Path) -> Path:
+    """The newest trace of such a process."""
+    ended = serve(how, folder, VLLM_FORENSICS_TRACE_MIB="1")
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return max(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
 
 
 def plug_in() -> None:
@@ -75,7 +102,7 @@ def meddle(engine: V1Engine, how: str) -> None:
 
 def main(version: str, how: str) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
-    tree = find_tree(version, on_fetch=lambda what: None)
+    tree = a_tree(version)
     with loaded(tree, SELECTION) as load:
         if how == "before":
             load("vllm.v1.core.sched.scheduler")
