@@ -93,11 +93,18 @@ ENDING_FUNCTIONS: Final = (
     (r"std::rt::lang_start.*|std::sys::.*thread.*::start.*", "Rust's beginnings"),
 )
 """Where a stack's tail begins, which no longer tells bugs apart."""
+PYTHON_WRAPPERS: Final = (
+    (r"/torch/_ops\.py", "torch's way from Python into its operators"),
+    (r"/torch/nn/modules/module\.py", "the call of a torch module's forward"),
+    (r"/torch/utils/_contextlib\.py", "torch's decorators, such as inference_mode"),
+)
+"""Of a Python frame's file: it only hands a call on to the user's or to C++."""
 INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
 """Of a module's file name: it holds Python."""
 _OWN_EXTENSIONS: Final = "/lib-dynload/"
 _PYTHON_LIBRARY: Final = re.compile(r"/python3(\.\d+)?/(?!(site|dist)-packages/)|^<frozen ")
 """Python's own library, frozen modules too; `<string>` is what a user typed."""
+_WRAPPERS: Final = re.compile("|".join(f"(?:{pattern})$" for pattern, _ in PYTHON_WRAPPERS))
 _MODULES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_MODULES))
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_FUNCTIONS))
 _RAISING: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RAISING_FUNCTIONS))
@@ -114,12 +121,16 @@ def is_runtime_module(path: str) -> bool:
 def is_own(frame: Frame) -> bool:
     """Is this a call of the user's own code? A frame that nobody can place is not."""
     if frame.kind is FrameKind.PYTHON:
-        return frame.file is not None and _PYTHON_LIBRARY.search(frame.file) is None
+        return frame.file is not None and not _is_python_runtime(frame.file)
     if frame.kind is FrameKind.SIGNAL or (frame.module is None and frame.function is None):
         return False
     if frame.module is not None and is_runtime_module(frame.module):
         return False
     return frame.function is None or _FUNCTIONS.fullmatch(frame.function) is None
+
+
+def _is_python_runtime(file: str) -> bool:
+    return bool(_PYTHON_LIBRARY.search(file) or _WRAPPERS.search(file))
 
 
 def is_raising(frame: Frame) -> bool:
