@@ -217,7 +217,7 @@ class _Writer:
     def _frame(self, crash: Crash, frame: Frame) -> Iterator[RenderableType]:
         is_culprit = crash.culprit is not None and frame.index == crash.culprit.index
         line = Text("▶ " if is_culprit else "  ", style="mark")
-        line.append(f"#{frame.index:<3}", style="quiet")
+        line.append(f"#{frame.index:<2} ", style="quiet")
         line.append(
             _function(frame).ljust(_FUNCTION_WIDTH), style="culprit" if is_culprit else "head"
         )
@@ -308,7 +308,7 @@ def _fold(hidden: list[Frame]) -> Iterator[RenderableType]:
     if not hidden:
         return
     if len(hidden) == 1 and hidden[0].function:
-        yield Text(f"  #{hidden[0].index:<3}{_function(hidden[0])}", style="quiet")
+        yield Text(f"  #{hidden[0].index:<2} {_function(hidden[0])}", style="quiet")
         return
     modules = dict.fromkeys(
         "Python" if frame.kind is FrameKind.PYTHON else _library(frame.module) for frame in hidden
