@@ -120,6 +120,9 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         module=place.module if place else None,
         function=plain_name(place.function) if place and place.function else None,
         python_function=python.function if python else None,
+        file=place.file if place else None,
+        line=place.line if place else None,
+        symbolized=place.symbolized if place else None,
         cause=cause,
         evidence=(),
     )

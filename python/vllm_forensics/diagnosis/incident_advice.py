@@ -6,6 +6,7 @@ from typing import Final
 
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death, Echo, ProcessRole
+from vllm_forensics.model.locations import Certainty as NameCertainty
 
 _LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
 _ROLES: Final = {
@@ -126,7 +127,7 @@ def _where(death: Death) -> list[str]:
     places = []
     if death.function is not None:
         within = f" in {death.module}" if death.module else ""
-        places.append(f"{death.function}{within}")
+        places.append(f"{death.function}{within}{_source(death)}")
     elif death.module is not None:
         places.append(death.module)
     if death.python_function is not None:
@@ -136,6 +137,14 @@ def _where(death: Death) -> list[str]:
             else f"in Python's {death.python_function}"
         )
     return [f"Where: {', '.join(places)}."] if places else []
+
+
+def _source(death: Death) -> str:
+    """` (kernel.cpp:12, likely: …)` where symbols gave the name."""
+    parts = [f"{death.file}:{death.line}"] if death.file is not None and death.line else []
+    if death.symbolized is NameCertainty.LIKELY:
+        parts.append("likely: no build-id proves that this is the module that ran")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _upper(text: str) -> str:

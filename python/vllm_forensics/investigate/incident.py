@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
 from vllm_forensics.diagnosis.incident import explain_incidents
@@ -11,9 +12,14 @@ from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import Incident, IncidentAnswer, IncidentReading
 from vllm_forensics.model.report import Failure
 
+if TYPE_CHECKING:  # few runs need it
+    from vllm_forensics.investigate.log_symbols import LogNamer
 
-def investigate_incidents(paths: Sequence[str]) -> IncidentAnswer:
+
+def investigate_incidents(paths: Sequence[str], namer: LogNamer | None = None) -> IncidentAnswer:
     """The incident of every log. An input that cannot be read is a failure and stops no other.
+
+    `namer` names the native frames that the logs do not name.
 
     Raises:
         UsageError: no log was named.
@@ -34,6 +40,8 @@ def investigate_incidents(paths: Sequence[str]) -> IncidentAnswer:
                 continue
             size += reading.size_bytes
             lines += reading.lines
+            if namer is not None:
+                reading = namer.named(reading)
             found = explain_incidents(reading, name)
             incidents.extend(found)
             if not found and failure is None:
@@ -44,6 +52,7 @@ def investigate_incidents(paths: Sequence[str]) -> IncidentAnswer:
         complete=complete,
         size_bytes=size,
         lines=lines,
+        symbolization=namer.outcome if namer is not None else None,
     )
 
 

@@ -24,7 +24,9 @@ from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.source_kind import HEAD, answer_schema, kind_of
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
+from vllm_forensics.investigate.log_symbols import LogNamer
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
+from vllm_forensics.investigate.symbolize import Symbolizer
 from vllm_forensics.investigate.triage import TriageOptions, triage
 from vllm_forensics.model.incident import IncidentReading
 from vllm_forensics.model.joined import (
@@ -60,6 +62,7 @@ class _Gathered:
     syscalls: list[SyscallFinding] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     complete: bool = True
+    namer: LogNamer | None = None
 
     def fail(self, path: str, error: str, remedy: str) -> None:
         self.failures.append(Failure(path=path, error=error, remedy=remedy))
@@ -78,6 +81,10 @@ def investigate_report(paths: Sequence[str], options: TriageOptions) -> JoinedRe
     files, failures, noted = find_evidence(paths, HEAD)
     gathered = _Gathered(complete=not failures)
     _cores([file for file in files if file.is_core], options, gathered)
+    if options.symbols:
+        gathered.namer = LogNamer(
+            Symbolizer(options.symbols), options.symbols, _build_ids(gathered.crashes)
+        )
     for file in files:
         if not file.is_core:
             _text(file, gathered)
@@ -99,6 +106,7 @@ def investigate_report(paths: Sequence[str], options: TriageOptions) -> JoinedRe
             reports=tuple(gathered.reports),
             syscalls=tuple(gathered.syscalls),
             next_steps=(),
+            symbolization=gathered.namer.outcome if gathered.namer is not None else None,
             failures=tuple(gathered.failures),
             complete=gathered.complete,
         ),
@@ -125,6 +133,16 @@ def _cores(files: Sequence[EvidenceFile], options: TriageOptions, gathered: _Gat
                 summary=f"core of process {crash.pid} ({one.program or '?'})",
             )
         )
+
+
+def _build_ids(crashes: Sequence[Crash]) -> dict[str, str]:
+    """The builds of the modules in the cores, where all cores have the same."""
+    found: dict[str, set[str]] = {}
+    for crash in crashes:
+        for module in crash.modules:
+            if module.build_id is not None:
+                found.setdefault(module.path.rsplit("/", 1)[-1], set()).add(module.build_id)
+    return {name: next(iter(ids)) for name, ids in found.items() if len(ids) == 1}
 
 
 def _text(file: EvidenceFile, gathered: _Gathered) -> None:
@@ -170,6 +188,8 @@ def _logs(file: EvidenceFile, gathered: _Gathered) -> None:
             gathered.fail(log.name, watch.error.message, watch.error.remedy)
         if log.in_archive and not reading.clues:
             continue
+        if gathered.namer is not None:
+            reading = gathered.namer.named(reading)
         host = watch.host
         gathered.readings.append(reading)
         gathered.told += of_log(log.name, host, reading)

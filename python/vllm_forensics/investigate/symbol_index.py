@@ -60,6 +60,11 @@ class SymbolIndex:
         found = self._code.get(build_id or "")
         return found.path if found else None
 
+    def named(self, name: str) -> tuple[SymbolFile, ...]:
+        """One file of each build that a module of that name, without folders, was given in."""
+        files = {file.build_id: file for file in (*self._debug.values(), *self._code.values())}
+        return tuple(one for one in files.values() if one.module.rsplit("/", 1)[-1] == name)
+
     def __bool__(self) -> bool:
         """Is there anything in it?"""
         return bool(self._debug or self._code)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.locations import Certainty as NameCertainty
+from vllm_forensics.model.locations import Symbolization
 from vllm_forensics.model.report import Failure
 
 
@@ -91,6 +93,13 @@ class NativeCall:
     """The library's name, without its folder."""
     offset: str | None = None
     """Hexadecimal, from the module's start or, with a function, from the function's."""
+    build_id: str | None = None
+    """Of the module, where the log gives it."""
+    file: str | None = None
+    """The source, with its line; no log has these: symbols gave them."""
+    line: int | None = None
+    symbolized: NameCertainty | None = None
+    """The names are not the log's: a module here gave them, and this is how sure it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +202,11 @@ class Death:
     python_function: str | None
     cause: Cause
     evidence: tuple[EvidenceLine, ...]
+    file: str | None = None
+    """The source of `function`, with its line, where symbols gave them."""
+    line: int | None = None
+    symbolized: NameCertainty | None = None
+    """How sure the names are, where they are not the log's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,3 +255,5 @@ class IncidentAnswer:
     """Could every input be read to its end?"""
     size_bytes: int = 0
     lines: int = 0
+    symbolization: Symbolization | None = None
+    """What came of looking offsets up, where that was asked for."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from vllm_forensics.model.incident import Death, ProcessRole
+from vllm_forensics.model.locations import Symbolization
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.sanitizer import ExplainedReport
@@ -136,5 +137,7 @@ class JoinedReport:
     failures: tuple[Failure, ...]
     complete: bool
     """Could every source be read to its end?"""
+    symbolization: Symbolization | None = None
+    """What came of naming offsets in logs, where that was asked for."""
     cores_of_first: tuple[str, ...] = ()
     """The cores of the process that died first."""

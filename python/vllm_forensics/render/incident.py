@@ -11,6 +11,7 @@ from rich.text import Text
 
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import Death, Incident, IncidentAnswer, IncidentProcess
+from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _MAX_PROCESSES: Final = 12
@@ -31,6 +32,9 @@ def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[Renderable
     for incident in answer.incidents:
         yield Text()
         yield from _incident(incident, style, with_log=count > 1)
+    if answer.symbolization is not None:
+        yield Text()
+        yield symbolization_in_text(answer.symbolization)
     for failure in answer.failures:
         yield Text()
         yield labelled("not read" if answer.incidents else "", f"{failure.path} {failure.error}")

@@ -8,6 +8,10 @@ import msgspec
 
 from vllm_forensics.model.incident import Death, Incident, IncidentAnswer
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.sanitizer_locations_wire import (
+    SymbolizationWire,
+    symbolization_to_wire,
+)
 
 RoleName = Literal["client", "api-server", "engine-core", "worker", "ray-actor", "main", "unknown"]
 ClassName = Literal[
@@ -52,6 +56,11 @@ class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     python_function: str | None
     cause: CauseWire
     evidence: list[EvidenceWire]
+    file: str | None
+    """The source of `function`, with its line, where symbols gave them."""
+    line: int | None
+    symbolized: Literal["proved", "likely"] | None
+    """Null where the names are the log's own."""
 
 
 class ProcessWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +108,8 @@ class IncidentsWire(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: Literal["forensics.incident/1"]
     incidents: list[IncidentWire]
+    symbolization: SymbolizationWire | None
+    """Null where names were not asked for."""
     failures: list[FailureWire]
 
 
@@ -112,6 +123,7 @@ def render_incidents_json(answer: IncidentAnswer) -> str:
     wire = IncidentsWire(
         schema="forensics.incident/1",
         incidents=[_incident(incident) for incident in answer.incidents],
+        symbolization=symbolization_to_wire(answer.symbolization),
         failures=[
             FailureWire(path=one.path, error=one.error, remedy=one.remedy)
             for one in answer.failures
@@ -163,4 +175,7 @@ def death_to_wire(death: Death) -> DeathWire:
             certainty=death.cause.certainty.value,
         ),
         evidence=[EvidenceWire(line=one.line, text=one.text) for one in death.evidence],
+        file=death.file,
+        line=death.line,
+        symbolized=death.symbolized.value if death.symbolized is not None else None,
     )

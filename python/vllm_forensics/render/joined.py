@@ -14,6 +14,7 @@ from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
 from vllm_forensics.render.incident import headline, labelled
+from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _MAX_PROCESSES: Final = 12
@@ -81,6 +82,9 @@ class _Writer:
         yield from self._others()
         yield from self._echoes()
         yield from self._loose()
+        if report.symbolization is not None:
+            yield Text()
+            yield symbolization_in_text(report.symbolization)
         yield from self._failures()
         yield from self._next()
 

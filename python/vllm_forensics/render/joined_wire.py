@@ -10,6 +10,10 @@ from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.render.incident_wire import DeathWire, RoleName, death_to_wire
 from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.run import SyscallWire
+from vllm_forensics.render.sanitizer_locations_wire import (
+    SymbolizationWire,
+    symbolization_to_wire,
+)
 from vllm_forensics.render.sanitizer_wire import SanitizerReportWire, report_to_wire
 from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
 
@@ -90,6 +94,8 @@ class JoinedReportWire(msgspec.Struct, frozen=True, kw_only=True):
     crashes: list[CrashWire]
     reports: list[SanitizerReportWire]
     syscalls: list[SyscallWire]
+    symbolization: SymbolizationWire | None
+    """Null where names were not asked for."""
     next_steps: list[str]
     sources: list[SourceWire]
     failures: list[FailureWire]
@@ -129,6 +135,7 @@ def render_joined_json(report: JoinedReport) -> str:
                 )
                 for one in report.syscalls
             ],
+            symbolization=symbolization_to_wire(report.symbolization),
             next_steps=list(report.next_steps),
             sources=[
                 SourceWire(

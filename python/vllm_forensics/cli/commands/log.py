@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -10,11 +12,15 @@ from vllm_forensics.cli.output import emit, require_writable, terminal_width, wa
 from vllm_forensics.investigate.incident import investigate_incidents
 from vllm_forensics.render.clean import clean
 
+if TYPE_CHECKING:  # few runs need it
+    from vllm_forensics.investigate.log_symbols import LogNamer
+
 _EXAMPLES: Final = """\b
 Examples:
   forensics log serve.log
   kubectl logs --previous worker-3 | forensics log -
   journalctl -k -u serve | forensics log --format json -
+  forensics log --symbols app-1.0-cp311-linux_x86_64.whl dmesg.txt    # names for offsets
 """
 
 
@@ -28,10 +34,22 @@ Examples:
     help="How to print.",
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option(
+    "--symbols",
+    multiple=True,
+    metavar="PLACE",
+    help="Name offsets in modules by this folder, wheel, zip or file. Repeatable.",
+)
 @click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
 @click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
 @click.option("--no-color", is_flag=True, help="No colours.")
-def command(logs: tuple[str, ...], output_format: str, output: str | None, **flags: bool) -> None:
+def command(
+    logs: tuple[str, ...],
+    output_format: str,
+    output: str | None,
+    symbols: tuple[str, ...],
+    **flags: bool,
+) -> None:
     """Say which process died first, of what, where, and what is only echo.
 
     LOGS are files, pipes, folders or patterns with whatever dying programs left: dumps of
@@ -41,7 +59,8 @@ def command(logs: tuple[str, ...], output_format: str, output: str | None, **fla
     Exit status: 0 no death, 1 a death, 2 could not tell.
     """
     require_writable(output)
-    answer = investigate_incidents(logs)
+    with _namer(symbols) as namer:
+        answer = investigate_incidents(logs, namer)
     shown = clean(answer, include_secrets=flags["include_secrets"])
     if output_format == "json":
         from vllm_forensics.render.incident_wire import render_incidents_json
@@ -61,3 +80,16 @@ def command(logs: tuple[str, ...], output_format: str, output: str | None, **fla
     if answer.incidents:
         raise click.exceptions.Exit(1)
     raise click.exceptions.Exit(0 if answer.complete else 2)
+
+
+@contextmanager
+def _namer(places: tuple[str, ...]) -> Iterator[LogNamer | None]:
+    if not places:
+        yield None
+        return
+    from vllm_forensics.investigate.log_symbols import LogNamer
+    from vllm_forensics.investigate.symbol_index import open_symbols
+    from vllm_forensics.investigate.symbolize import Symbolizer
+
+    with open_symbols(places) as symbols:
+        yield LogNamer(Symbolizer(symbols), symbols)

@@ -68,6 +68,7 @@ class SanitizedPart:
                     function=frame.function,
                     module=frame.module.rsplit("/", 1)[-1] if frame.module else None,
                     offset=frame.offset,
+                    build_id=frame.build_id,
                 )
                 for frame in (used.frames if used else ())
             ),
