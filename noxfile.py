@@ -118,15 +118,5 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Build a wheel into dist/."""
-    session.run(
-        "python",
-        "-m",
-        "pip",
-        "wheel",
-        "--no-build-isolation",
-        "--no-deps",
-        "--wheel-dir",
-        "dist",
-        ".",
-    )
+    """Build a wheel with its libraries and their licences into dist/."""
+    session.run("python", "scripts/build_wheel.py", "dist")

@@ -1,5 +1,6 @@
 """The wheel stands alone: a clean environment, no checkout, no compiler on PATH."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -48,11 +49,33 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path) -> Path:
-    folder = wheel.parent / "clean"
-    run_or_fail(sys.executable, "-m", "venv", folder, cwd=wheel.parent)
-    run_or_fail(folder / "bin" / "python", "-m", "pip", "install", wheel, cwd=wheel.parent)
+def whole_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With the libraries that it needs: what `./dev wheel` makes."""
+    folder = tmp_path_factory.mktemp("whole")
+    run_or_fail(sys.executable, CHECKOUT / "scripts" / "build_wheel.py", folder, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(whole_wheel: Path) -> Path:
+    folder = whole_wheel.parent / "clean"
+    run_or_fail(sys.executable, "-m", "venv", folder, cwd=folder.parent)
+    run_or_fail(folder / "bin" / "python", "-m", "pip", "install", whole_wheel, cwd=folder.parent)
     return folder
+
+
+@pytest.fixture(scope="module")
+def core(environment: Path) -> Path:
+    """Of a Python that died in a call through ctypes."""
+    path = environment / "crash"
+    python = environment / "bin" / "python"
+    run_or_fail(
+        *("gdb", "-nx", "-batch", "-ex", "run", "-ex", f"generate-core-file {path}"),
+        *("--args", python, "-c", "import ctypes; ctypes.string_at(0x48)"),
+        cwd=environment,
+    )
+    return path
 
 
 @pytest.fixture
@@ -119,17 +142,64 @@ def test_a_file_that_is_no_core_is_an_answer_not_a_traceback(
     assert "Traceback" not in finished.stdout + finished.stderr
 
 
-def test_a_real_core_is_explained(environment: Path, tmp_path: Path, only_gdb: Path) -> None:
-    python = environment / "bin" / "python"
-    crash = "import ctypes; ctypes.string_at(0x48)"
-    run_or_fail(
-        *("gdb", "-nx", "-batch", "-ex", "run", "-ex", f"generate-core-file {tmp_path}/crash"),
-        *("--args", python, "-c", crash),
-        cwd=tmp_path,
-    )
-
-    finished = run(environment / "bin" / "forensics", "core", "crash", cwd=tmp_path, path=only_gdb)
+def test_a_real_core_is_explained(environment: Path, core: Path, only_gdb: Path) -> None:
+    finished = run(environment / "bin" / "forensics", "core", core, cwd=environment, path=only_gdb)
 
     assert finished.returncode == 1, finished.stderr
     assert "SIGSEGV" in finished.stdout
     assert "0x48" in finished.stdout
+
+
+# The libraries that it brings.
+
+
+def test_the_unwinder_uses_the_libraries_of_the_wheel(environment: Path, tmp_path: Path) -> None:
+    (module,) = environment.glob("lib/python3.*/site-packages/vllm_forensics/_unwind.*.so")
+
+    told = run("ldd", module, cwd=tmp_path).stdout
+
+    used = [line for line in told.splitlines() if "libdw" in line or "libelf" in line]
+    assert len(used) == 2
+    assert all("vllm_forensics.libs/" in line for line in used)
+
+
+@pytest.mark.root
+def test_stacks_are_found_on_a_machine_without_libdw(
+    environment: Path, core: Path, tmp_path: Path
+) -> None:
+    known = run("/sbin/ldconfig", "-p", cwd=tmp_path).stdout
+    paths = [
+        line.rpartition(" => ")[2]
+        for line in known.splitlines()
+        if line.strip().startswith(("libdw.so.1 ", "libelf.so.1 ", "libdw.so ", "libelf.so "))
+    ]
+    assert paths
+    hide = "; ".join(f"mount --bind /dev/null $(readlink -f {path})" for path in set(paths))
+    command = f"{environment}/bin/forensics core --format json --depth stack --no-store {core}"
+
+    hidden = run("unshare", "--mount", "sh", "-ec", f"{hide}; {command}", cwd=tmp_path)
+    broken = run("unshare", "--mount", "sh", "-c", f"{hide}; eu-stack --version", cwd=tmp_path)
+
+    assert broken.returncode != 0
+    [crash] = json.loads(hidden.stdout)["crashes"]
+    frames = crash["threads"][0]["frames"]
+    assert len(frames) > 5
+    assert "libdw" in {frame["tier"] for frame in frames}
+    assert not [gap for gap in crash["gaps"] if "libdw" in gap["what"]]
+
+
+def test_every_library_in_the_wheel_is_named_with_its_licence(whole_wheel: Path) -> None:
+    archive = zipfile.ZipFile(whole_wheel)
+    names = archive.namelist()
+    [listing] = [name for name in names if name.endswith("licenses/BUNDLED.md")]
+    metadata = archive.read(listing.partition("/")[0] + "/METADATA").decode()
+
+    text = archive.read(listing).decode()
+
+    bundled = [name.rpartition("/")[2] for name in names if ".libs/lib" in name]
+    assert {name.partition("-")[0] for name in bundled} >= {"libdw", "libelf"}
+    assert all(f"| {name} |" in text for name in bundled)
+    assert "LGPL-3.0-or-later" in metadata
+    told = [line.partition(": ")[2] for line in metadata.splitlines() if "License-File" in line]
+    folder = listing.rpartition("/")[0]
+    assert {f"{folder}/{name}" for name in told} <= set(names)
