@@ -69,6 +69,11 @@ class RequestSpec:
     """How many of the prompt's first tokens it shares with every other request that has any."""
     abort_after: int | None = None
     """The step after which the client gives it up."""
+    contents: tuple[int, ...] = ()
+    """Of a request that was recorded: a number for each full block of prompt and output. Where two
+    numbers are the same, so are all tokens up to the end of that block."""
+    contents_size: int = 0
+    """Tokens of each of these blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

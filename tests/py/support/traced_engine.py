@@ -3,7 +3,7 @@
 usage: traced_engine.py VERSION HOW, with VLLM_FORENSICS_TRACE in the environment. HOW: `finish`,
 `before` (the plugin after the scheduler was imported), `segv` (dies while the worker has a step),
 `raise` (the scheduler raises), `blind` (our wrappers fail), `abort`, `twice` (a second scheduler),
-`long` (`ROUNDS` loads).
+`long` (`ROUNDS` loads), `turns` (a conversation).
 """
 
 import ctypes
@@ -27,7 +27,8 @@ from vllm_forensics.sandbox.engine.v1_config import SELECTION
 from vllm_forensics.sandbox.engine.v1_hooks import managers_of
 from vllm_forensics.sandbox.recorder import Recorder
 
-PARAMETERS = Parameters(gpu_blocks=40, block_size=16, max_model_len=512, prefix_caching=True)
+BLOCK = 16
+PARAMETERS = Parameters(gpu_blocks=40, block_size=BLOCK, max_model_len=512, prefix_caching=True)
 LOAD = tuple(
     RequestSpec(id=f"r{number}", prompt_len=50 + 7 * number, max_tokens=30, prefix=40)
     for number in range(6)
@@ -93,6 +94,18 @@ def meddle(engine: V1Engine, how: str) -> None:
         del engine.pool.null_block
     elif how == "abort":
         engine.abort("r0")
+
+
+def serve_more(engine: V1Engine, how: str) -> None:
+    if how == "turns":
+        # A conversation: the second prompt has the first one and what was put out for it.
+        said = replace(LOAD[0], prefix=0, contents=(7, 8, 9, 10, 11), contents_size=BLOCK)
+        for spec in (
+            replace(said, id="first", prompt_len=3 * BLOCK + 2, max_tokens=2 * BLOCK - 2),
+            replace(said, id="second", prompt_len=5 * BLOCK + 3),
+        ):
+            engine.add(spec)
+            drive(engine, 1000)
     elif how == "long":
         for turn in range(ROUNDS):
             for spec in LOAD:
@@ -112,6 +125,7 @@ def main(version: str, how: str) -> None:
             engine = engine_of(load, tree)
         drive(engine, LAST_STEP)
         meddle(engine, how)
+        serve_more(engine, how)
         with suppress(AssertionError):
             drive(engine, 1000)
         sys.stdout.write("steps done, idle\n" if engine.idle() else "not idle\n")

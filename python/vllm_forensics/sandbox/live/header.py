@@ -35,6 +35,7 @@ def header_of(scheduler: Any, *, version: str | None, file: str, pid: int) -> He
             "max_batched_tokens": options.max_num_batched_tokens,
             "max_seqs": options.max_num_seqs,
             "max_model_len": scheduler.max_model_len,
+            "async_scheduling": bool(getattr(options, "async_scheduling", False)),
         },
         live=Live(
             file=file,
