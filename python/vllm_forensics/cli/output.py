@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self, TextIO
 
 import click
 
@@ -29,6 +32,46 @@ def terminal_width() -> int:
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
+class Output:
+    """Standard output, or a file that is made at the first piece of text."""
+
+    def __init__(self, output: str | None) -> None:
+        """`output` is the file's path."""
+        self._output = output
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing is opened yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the file, if there is one."""
+        if self._file is not None:
+            with _told_if_unwritable(self._output):
+                self._file.close()
+
+    def write(self, text: str) -> None:
+        """Write one piece, at once.
+
+        Raises:
+            UsageError: the file cannot be written.
+
+        """
+        if self._output is None:
+            _print(text)
+            return
+        with _told_if_unwritable(self._output):
+            if self._file is None:
+                self._file = Path(self._output).open("w", encoding="utf-8")  # noqa: SIM115
+            self._file.write(text)
+            self._file.flush()
+
+
 def emit(text: str, output: str | None) -> None:
     """Write to standard output or to a file.
 
@@ -36,20 +79,27 @@ def emit(text: str, output: str | None) -> None:
         UsageError: the file cannot be written.
 
     """
-    if output is None:
-        stream = sys.stdout
-        encoding = stream.encoding or "utf-8"
-        try:
-            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-            stream.flush()
-        except BrokenPipeError:
-            # click would end with 1, which means "a fault found". At exit the interpreter flushes
-            # once more: into nothing.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            raise SystemExit(READER_GONE) from None
-        return
+    with Output(output) as out:
+        out.write(text)
+
+
+def _print(text: str) -> None:
+    stream = sys.stdout
+    encoding = stream.encoding or "utf-8"
     try:
-        Path(output).write_text(text, encoding="utf-8")
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # click would end with 1, which means "a fault found". At exit the interpreter flushes
+        # once more: into nothing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise SystemExit(READER_GONE) from None
+
+
+@contextlib.contextmanager
+def _told_if_unwritable(output: str | None) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise UsageError(
             f"{output} cannot be written: {error.strerror}", remedy="give another --output FILE"
@@ -65,13 +115,8 @@ def require_writable(output: str | None) -> None:
     """
     if output is None:
         return
-    try:
-        with Path(output).open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise UsageError(
-            f"{output} cannot be written: {error.strerror}", remedy="give another --output FILE"
-        ) from error
+    with _told_if_unwritable(output), Path(output).open("a", encoding="utf-8"):
+        pass
 
 
 class ProgressLine:

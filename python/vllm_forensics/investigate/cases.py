@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import msgspec
 from vllm_forensics.capture.files import written_s
 from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.errors import StoreError, UsageError
+from vllm_forensics.investigate.herd import Explained
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.cases import Case, CaseListing, ModuleBuild, Seen, Sighting
 from vllm_forensics.model.report import Crash, Failure, Report
@@ -28,6 +29,8 @@ from vllm_forensics.store.location import cases_path
 
 _LARGEST_EXAMPLE: Final = 64 << 10
 _FRAMES: Final = 32
+_CORES_A_WRITE: Final = 64
+_SECONDS_A_WRITE: Final = 1.0
 _DEPTHS: Final = {Depth.NOTES: 0, Depth.STACK: 1, Depth.FULL: 2}
 
 
@@ -98,49 +101,98 @@ def forget_cases(prefixes: Sequence[str]) -> tuple[Case, ...]:
     return cases
 
 
-def _recorded(crashes: tuple[Crash, ...]) -> tuple[tuple[Crash, ...], Failure | None]:
-    # From the notes alone the calls are not known: their signature is no bug's name.
-    known = [crash for crash in crashes if crash.depth is not Depth.NOTES]
-    if not known:
-        return crashes, None
-    path = cases_path()
-    try:
-        with opened_cases(path) as store:
-            seen = store.record(_sightings(known))
-    except StoreError as error:
-        return crashes, Failure(path=str(path), error=error.message, remedy=error.remedy)
-    by_key = {signature_key(signature): found for signature, found in seen.items()}
-    return tuple(_with_seen(crash, by_key) for crash in crashes), None
+class CaseRecorder:
+    """Says of each crash what was known before this triage, and records it: many in one write.
 
+    A process that is killed loses at most the last write. A store that cannot be used is asked no
+    more: see `failure`.
+    """
 
-def _with_seen(crash: Crash, seen: dict[str, Seen]) -> Crash:
-    if crash.depth is Depth.NOTES:
-        return crash
-    return replace(crash, seen=seen.get(signature_key(crash.signature)))
+    def __init__(self) -> None:
+        """Nothing is asked or written yet."""
+        self._path = cases_path()
+        self._host = socket.gethostname()
+        self._seen: dict[str, Seen] = {}
+        self._examples: dict[str, int] = {}
+        self._waiting: list[Sighting] = []
+        self._written_s = time.monotonic()
+        self.failure: Failure | None = None
+        """Why what was seen before is not known, or not all was recorded."""
 
+    def each(self, found: Iterable[Explained]) -> Generator[Explained]:
+        """The same, each crash with what was known of it; all is written, whatever ends it."""
+        try:
+            for one in found:
+                if isinstance(one.result, Crash):
+                    one = replace(one, result=self.known(one.result))
+                yield one
+        finally:
+            self.close()
 
-def _sightings(crashes: Iterable[Crash]) -> list[Sighting]:
-    """The deepest crash of each signature is the one that is kept as its example."""
-    examples: dict[str, int] = {}
-    found = []
-    host, now = socket.gethostname(), time.time()
-    for crash in sorted(crashes, key=lambda crash: -_DEPTHS[crash.depth]):
-        key = signature_key(crash.signature)
-        number = examples[key] = examples.get(key, 0) + 1
-        found.append(
-            Sighting(
-                core=crash_key(crash),
-                signature=clean(crash.signature),
-                parts=clean(crash.signature_parts),
-                path=clean(_whole_path(crash.core)),
-                host=clean(dict(crash.kept_facts).get("host") or host),
-                seen_s=min(now, max(0.0, written_s(crash.core) or _told_s(crash) or now)),
-                depth=_DEPTHS[crash.depth],
-                builds=clean(_builds(crash)),
-                example=_example(crash) if number == 1 else "",
-            )
+    def known(self, crash: Crash) -> Crash:
+        """The crash with what was known of its signature; it is recorded with one of the next."""
+        # From the notes alone the calls are not known: their signature is no bug's name.
+        if crash.depth is Depth.NOTES or self.failure is not None:
+            return crash
+        try:
+            seen = self._seen_before(crash.signature)
+            self._waiting.append(self._sighting(crash))
+            waited_s = time.monotonic() - self._written_s
+            if len(self._waiting) >= _CORES_A_WRITE or waited_s > _SECONDS_A_WRITE:
+                self._write()
+        except StoreError as error:
+            self._fail(error)
+            return crash
+        return replace(crash, seen=seen)
+
+    def close(self) -> None:
+        """Write what waits."""
+        try:
+            self._write()
+        except StoreError as error:
+            self._fail(error)
+
+    def _seen_before(self, signature: str) -> Seen:
+        key = signature_key(signature)
+        if key not in self._seen:
+            with opened_cases(self._path) as store:
+                self._seen[key] = store.seen(signature)
+        return self._seen[key]
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            with opened_cases(self._path) as store:
+                store.record(waiting)
+        self._written_s = time.monotonic()
+
+    def _fail(self, error: StoreError) -> None:
+        self._waiting = []
+        self.failure = Failure(path=str(self._path), error=error.message, remedy=error.remedy)
+
+    def _sighting(self, crash: Crash) -> Sighting:
+        """The deepest crash of each signature is the one that is kept as its example."""
+        key, depth, now = signature_key(crash.signature), _DEPTHS[crash.depth], time.time()
+        is_deepest = depth > self._examples.get(key, -1)
+        self._examples[key] = max(depth, self._examples.get(key, -1))
+        return Sighting(
+            core=crash_key(crash),
+            signature=clean(crash.signature),
+            parts=clean(crash.signature_parts),
+            path=clean(_whole_path(crash.core)),
+            host=clean(dict(crash.kept_facts).get("host") or self._host),
+            seen_s=min(now, max(0.0, written_s(crash.core) or _told_s(crash) or now)),
+            depth=depth,
+            builds=clean(_builds(crash)),
+            example=_example(crash) if is_deepest else "",
         )
-    return found
+
+
+def _recorded(crashes: tuple[Crash, ...]) -> tuple[tuple[Crash, ...], Failure | None]:
+    recorder = CaseRecorder()
+    found = tuple(recorder.known(crash) for crash in crashes)
+    recorder.close()
+    return found, recorder.failure
 
 
 def _told_s(crash: Crash) -> float | None:

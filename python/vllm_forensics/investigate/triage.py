@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,11 @@ from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.values import notable_registers
 from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.evidence.other_dumps import other_dump
 from vllm_forensics.evidence.vdso import VDSO
 from vllm_forensics.investigate.debuginfod import fetched_symbols
-from vllm_forensics.investigate.journal import told_crashes, with_records
+from vllm_forensics.investigate.herd import Explained, Grouping, Hands, Progress, explain_each
+from vllm_forensics.investigate.journal import told_crashes, with_record
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
@@ -54,6 +56,8 @@ from vllm_forensics.model.symbols import SymbolPlace
 
 _MAX_THREADS: Final = 256
 _AROUND_PC: Final = 6
+_AHEAD: Final = 512
+"""Cores that another's executor, which may be a whole cluster, works on or waits with."""
 _NO_STACKS: Final = Gap(what="calls were not asked for", remedy="forensics core --depth stack")
 
 
@@ -79,16 +83,6 @@ class TriageOptions:
     """Servers to fetch what a crashing stack lacks from; nothing is fetched without."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a triage of many cores is."""
-
-    done: int
-    total: int
-    groups: int
-    latest: Crash | Failure
-
-
 def triage(
     paths: Sequence[str],
     options: TriageOptions,
@@ -101,70 +95,72 @@ def triage(
     `executor` may be any `concurrent.futures.Executor`; by default two or more threads drive one
     gdb each. `on_progress` is told after each core how far it is.
     """
+    found: dict[int, Crash | Failure] = {}
+    for each in triage_each(paths, options, executor=executor, on_progress=on_progress):
+        found[each.place] = each.result
+    results = [found[place] for place in sorted(found)]
+    crashes = tuple(result for result in results if isinstance(result, Crash))
+    failures = tuple(result for result in results if isinstance(result, Failure))
+    return Report(crashes=crashes, groups=group(crashes), failures=failures)
+
+
+def triage_each(
+    paths: Sequence[str],
+    options: TriageOptions,
+    *,
+    executor: Executor | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Generator[Explained]:
+    """The same, one core at a time as they are ready: a thousand need not be held at once."""
     told = told_crashes(paths, options.since_s, live=options.journal)
-    cores = told.paths
-    own = ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 2)) if executor is None else None
-    work = partial(_explain_all, options=options, pool=executor or own, on_progress=on_progress)
+    records = dict(told.records)
+    threads = max(2, os.cpu_count() or 2)
+    pool = executor or ThreadPoolExecutor(max_workers=threads)
+    hands = Hands(pool, 2 * threads if executor is None else _AHEAD)
+    work = partial(_explain_one, options=options)
     try:
-        results = work(cores, _first_depth(options, len(cores)))
-        unread = [crash for crash in _crashes(results, cores) if crash.depth is not Depth.FULL]
-        if options.depth is None and unread:
-            heads = [entry.representative for entry in group(unread)]
-            results |= work(heads, Depth.FULL)
+        found = explain_each(
+            told.paths,
+            work,
+            _depths(options, len(told.paths)),
+            hands=hands,
+            on_progress=on_progress,
+        )
+        for each in found:
+            if isinstance(each.result, Crash) and each.result.core in records:
+                each = replace(each, result=with_record(each.result, records[each.result.core]))
+            yield each
     finally:
-        if own is not None:
-            own.shutdown(cancel_futures=True)
+        if executor is None:
+            pool.shutdown(cancel_futures=True)
             close_shared_unwinder()
             close_python_stacks()
-    crashes = (*with_records(_crashes(results, cores), told), *told.crashes)
-    failures = [result for core in cores if isinstance(result := results[core], Failure)]
-    failures += told.failures
-    if not crashes and not failures:
-        failures.append(
-            Failure(
-                path=", ".join(paths) or ".",
-                error="no core dump was found",
-                remedy="cat /proc/sys/kernel/core_pattern; ulimit -c   "
-                "(where would one be, and may it be?)",
-            )
-        )
-    return Report(crashes=crashes, groups=group(crashes), failures=tuple(failures))
+    rest: Sequence[Crash | Failure] = (*told.crashes, *told.failures)
+    for place, result in enumerate(rest or _nothing(paths, told.paths), len(told.paths)):
+        yield Explained(place=place, result=result, is_final=True)
 
 
-def _first_depth(options: TriageOptions, count: int) -> Depth:
-    """How deep to look into every core; by default only as deep as telling them apart needs."""
+def _nothing(paths: Sequence[str], cores: Sequence[str]) -> tuple[Failure, ...]:
+    if cores:
+        return ()
+    error, where = "no core dump was found", ", ".join(paths) or "."
+    remedy = "cat /proc/sys/kernel/core_pattern; ulimit -c   (where would one be, and may it be?)"
+    return (Failure(path=where, error=error, remedy=remedy),)
+
+
+def _depths(options: TriageOptions, count: int) -> tuple[Depth, Depth]:
+    """How deep to look into every core, and into one of each group.
+
+    By default the first is only as deep as telling them apart needs.
+    """
     if options.depth is not None:
-        return options.depth
-    return Depth.STACK if count > 1 and shared_unwinder() is not None else Depth.FULL
+        return options.depth, options.depth
+    is_sorted = count > 1 and shared_unwinder() is not None
+    return Depth.STACK if is_sorted else Depth.FULL, Depth.FULL
 
 
-def _explain_all(
-    cores: Sequence[str],
-    depth: Depth,
-    *,
-    options: TriageOptions,
-    pool: Executor | None,
-    on_progress: Callable[[Progress], None] | None,
-) -> dict[str, Crash | Failure]:
-    work = partial(triage_one, options=options, depth=depth)
-    if len(cores) == 1 or pool is None:
-        return {core: work(core) for core in cores}
-    results: dict[str, Crash | Failure] = {}
-    futures: dict[Future[Crash | Failure], str] = {pool.submit(work, core): core for core in cores}
-    signatures: set[str] = set()
-    for done, future in enumerate(as_completed(futures), start=1):
-        result = results[futures[future]] = future.result()
-        if isinstance(result, Crash):
-            signatures.add(result.signature)
-        if on_progress is not None:
-            on_progress(
-                Progress(done=done, total=len(cores), groups=len(signatures), latest=result)
-            )
-    return results
-
-
-def _crashes(results: Mapping[str, Crash | Failure], cores: Sequence[str]) -> list[Crash]:
-    return [result for core in cores if isinstance(result := results[core], Crash)]
+def _explain_one(core: str, depth: Depth, *, options: TriageOptions) -> Crash | Failure:
+    return triage_one(core, options, depth)
 
 
 def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) -> Crash | Failure:
@@ -172,9 +168,16 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
     depth = depth or options.depth or Depth.FULL
     try:
         with opened_core(path) as kept:
+            _refuse_other_dumps(kept.file)
             return _explain_kept(kept, options, depth)
     except ForensicsError as error:
         return Failure(path=path, error=error.message, remedy=error.remedy)
+
+
+def _refuse_other_dumps(file: str) -> None:
+    found = other_dump(files.map_file(file))
+    if found is not None:
+        raise EvidenceError(found.what, remedy=found.remedy)
 
 
 def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash:
@@ -186,12 +189,13 @@ def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash
         )
         options = replace(options, symbols=symbols)
     store = _store_of(options, options.symbols)
-    notes = CoreImage(files.map_core(kept.file), store)
-    store.program = notes.process.program
-    with open_image(kept.file, notes, store, options, depth) as image:
-        crash = _explain(kept.path, notes, store, image)
-    if depth is not Depth.NOTES:
-        crash = with_python(crash, kept.file, notes, store)
+    with files.mapped_core(kept.file) as data:
+        notes = CoreImage(data, store)
+        store.program = notes.process.program
+        with open_image(kept.file, notes, store, options, depth) as image:
+            crash = _explain(kept.path, notes, store, image)
+        if depth is not Depth.NOTES:
+            crash = with_python(crash, kept.file, notes, store)
     said = (kept.gap, _NO_STACKS if depth is Depth.NOTES else None)
     return replace(
         crash,
@@ -226,7 +230,10 @@ def open_image(
         else None
     )
     unwinder = shared_unwinder() if depth is not Depth.NOTES else None
-    return LayeredImage(notes, store, path, start_gdb=gdb, unwinder=unwinder)
+    image = LayeredImage(notes, store, path, start_gdb=gdb, unwinder=unwinder)
+    if options.depth is Depth.FULL:
+        image.ask_for_all()
+    return image
 
 
 def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
@@ -234,20 +241,10 @@ def group(crashes: Iterable[Crash]) -> tuple[Group, ...]:
 
     The crash that was looked into deepest, with the fewest gaps, stands for its group.
     """
-    members: dict[str, list[Crash]] = {}
-    for crash in crashes:
-        members.setdefault(crash.signature, []).append(crash)
-    groups = [
-        Group(
-            signature=signature,
-            cores=tuple(crash.core for crash in found),
-            representative=min(
-                found, key=lambda crash: (crash.depth is not Depth.FULL, len(crash.gaps))
-            ).core,
-        )
-        for signature, found in members.items()
-    ]
-    return tuple(sorted(groups, key=lambda entry: -len(entry.cores)))
+    grouping = Grouping()
+    for place, crash in enumerate(crashes):
+        grouping.put(place, crash)
+    return grouping.groups()
 
 
 def own_frames(report: Report) -> frozenset[tuple[str, int]]:

@@ -73,8 +73,8 @@ def render_terminal(
 ) -> str:
     """The whole report as text. Every string must have been cleaned; markup in them is not obeyed.
 
-    `own_frames` names the frames, as (core, index), that are the user's own code; the others are
-    folded.
+    Of the crashes only those that stand for a group are needed. `own_frames` names the frames, as
+    (core, index), that are the user's own code; the others are folded.
     """
     return render_parts(_Writer(style, own_frames).report(report), style)
 
@@ -113,7 +113,7 @@ class _Writer:
         self._own = own_frames
 
     def report(self, report: Report) -> Iterator[RenderableType]:
-        inputs = len(report.crashes) + len(report.failures)
+        inputs = sum(len(group.cores) for group in report.groups) + len(report.failures)
         if inputs > 1:
             yield from self._overview(report)
         by_core = {crash.core: crash for crash in report.crashes}
@@ -129,7 +129,7 @@ class _Writer:
             yield from self._failure(report.store_failure)
 
     def _overview(self, report: Report) -> Iterator[RenderableType]:
-        cores = len(report.crashes) + len(report.failures)
+        cores = sum(len(group.cores) for group in report.groups) + len(report.failures)
         different = _count(len(report.groups), "different crash", "es")
         by_core = {crash.core: crash for crash in report.crashes}
         new = sum(_is_new(by_core[group.representative]) for group in report.groups)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 
@@ -14,6 +14,8 @@ from vllm_forensics.model.stack import Frame, Variable
 from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.moments import utc
 
+_ENTRY: Final = "\n    "
+"""A new line within an entry of a list within the report."""
 Hex = str
 """A number as a hexadecimal string: `"0x0"` is a value, null means unknown."""
 
@@ -95,10 +97,10 @@ class ModuleWire(msgspec.Struct, frozen=True, kw_only=True):
     end: Hex
     debug_info: bool | None
     matches_core: bool | None
-
-
     debug_from: str | None
     """The debuginfod server, or the place of --symbols, that its debug information came from."""
+
+
 class OriginWire(msgspec.Struct, frozen=True, kw_only=True):
     """One step back to where the bad value came from."""
 
@@ -210,11 +212,38 @@ def schema() -> dict[str, Any]:
 
 def to_wire(report: Report) -> CoreReportWire:
     """The report in the contract's names."""
+    return _report(report, [crash_to_wire(crash) for crash in report.crashes])
+
+
+def json_opening() -> str:
+    """The report's text before its first crash."""
+    return _around_crashes(Report(crashes=(), groups=(), failures=()))[0]
+
+
+def json_entry(crash: Crash) -> str:
+    """One crash as it stands in the report, from its own line on. Strings must have been cleaned.
+
+    Between two stands a comma, between the last one and `json_closing` nothing.
+    """
+    return ("\n" + json_text(crash_to_wire(crash)).rstrip("\n")).replace("\n", _ENTRY)
+
+
+def json_closing(report: Report) -> str:
+    """The report's text after its last crash; `report` needs no others than the groups' heads."""
+    return _around_crashes(report)[1]
+
+
+def _around_crashes(report: Report) -> tuple[str, str]:
+    opening, _, closing = json_text(_report(report, [])).partition("[]")
+    return f"{opening}[", f"]{closing}"
+
+
+def _report(report: Report, crashes: list[CrashWire]) -> CoreReportWire:
     seen = {crash.core: crash.seen for crash in report.crashes}
     failures = [*report.failures, *filter(None, [report.store_failure])]
     return CoreReportWire(
         schema="forensics.core/1",
-        crashes=[crash_to_wire(crash) for crash in report.crashes],
+        crashes=crashes,
         groups=[_group(group, seen.get(group.representative)) for group in report.groups],
         failures=[_failure(failure) for failure in failures],
     )
@@ -331,6 +360,7 @@ def _module(module: ModuleReport) -> ModuleWire:
         end=f"{module.end:#x}",
         debug_info=module.debug_info,
         matches_core=module.matches_core,
+        debug_from=module.debug_from,
     )
 
 
@@ -360,7 +390,6 @@ def seen_to_wire(seen: Seen | None) -> SeenWire | None:
 
 def _group(group: Group, seen: Seen | None) -> GroupWire:
     return GroupWire(
-        debug_from=module.debug_from,
         signature=group.signature,
         count=len(group.cores),
         cores=list(group.cores),

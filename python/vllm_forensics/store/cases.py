@@ -70,6 +70,11 @@ class CaseStore:
                 self._add(sighting)
         return seen
 
+    def seen(self, signature: str) -> Seen:
+        """What is known of a signature until now."""
+        with self._transaction("BEGIN"):
+            return self._seen(signature_key(signature))
+
     def cases(self, prefix: str = "", *, whole: bool = False) -> tuple[Case, ...]:
         """Cases whose signature, or its hash, begins with `prefix`, the latest first.
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.py.support.reports import null_crash, recursion_crash
 
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.cases import (
+    CaseRecorder,
     crash_key,
     forget_cases,
     list_cases,
@@ -18,6 +20,7 @@ from vllm_forensics.investigate.cases import (
     the_case,
     with_cases,
 )
+from vllm_forensics.investigate.herd import Explained
 from vllm_forensics.investigate.triage import group
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.cases import ModuleBuild
@@ -134,6 +137,36 @@ def test_a_crash_that_is_too_large_is_kept_without_an_example(first: Crash) -> N
     with_cases(report_of(replace(first, explanation="x" * 100_000)))
 
     assert the_case("v1:").example == ""
+
+
+def test_many_crashes_are_recorded_while_they_come_and_the_rest_when_it_breaks_off(
+    first: Crash,
+) -> None:
+    counts = []
+
+    def found() -> Iterator[Explained]:
+        for pid in range(1, 101):
+            counts.append(sum(case.count for case in list_cases().cases))
+            yield Explained(place=pid, result=replace(first, pid=pid), is_final=True)
+
+    told = CaseRecorder().each(found())
+    seen = [result.seen for _ in range(90) if isinstance(result := next(told).result, Crash)]
+    told.close()
+
+    assert counts[0] == 0 < counts[-1] < 90
+    assert the_case("v1:").count == 90
+    assert {known.count for known in seen if known is not None} == {0}
+
+
+def test_a_deeper_look_at_the_same_core_is_the_example_and_counts_once(first: Crash) -> None:
+    recorder = CaseRecorder()
+    recorder.known(replace(first, depth=Depth.STACK))
+    recorder.known(replace(first, depth=Depth.FULL))
+    recorder.close()
+
+    case = the_case("v1:")
+    assert case.count == 1
+    assert json.loads(case.example)["depth"] == "full"
 
 
 def test_a_broken_store_is_a_failure_and_the_triage_goes_on(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
@@ -12,16 +14,16 @@ from vllm_forensics.capture.cluster import cluster
 from vllm_forensics.capture.debuginfod import servers_of
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
+from vllm_forensics.cli.herd_teller import HerdTeller
 from vllm_forensics.cli.moments import moment
 from vllm_forensics.cli.output import ProgressLine, emit, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
+from vllm_forensics.investigate.herd import Progress
 from vllm_forensics.investigate.symbol_index import SymbolIndex, open_symbols
 from vllm_forensics.investigate.triage import (
-    Progress,
     TriageOptions,
     gdb_command,
-    own_frames,
-    triage,
+    triage_each,
     with_kept_modules,
 )
 from vllm_forensics.model.answer import Depth
@@ -175,19 +177,18 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     if chosen.audit:
         _print_audit(paths, chosen, symbols)
         return
+    teller = HerdTeller(
+        as_json=chosen.output_format == "json",
+        output=chosen.output,
+        include_secrets=chosen.include_secrets,
+        no_store=chosen.no_store,
+        style=partial(_style, chosen),
+    )
     with cluster(chosen.scheduler) as executor:
-        report = triage(
-            paths,
-            settings,
-            executor=executor,
-            on_progress=None if chosen.quiet else _shown_progress(),
-        )
-    if not chosen.no_store:
-        from vllm_forensics.investigate.cases import with_cases
-
-        report = with_cases(report)
-    shown = clean(report, include_secrets=chosen.include_secrets)
-    emit(_render(shown, chosen), chosen.output)
+        progress = None if chosen.quiet else _shown_progress()
+        found = triage_each(paths, settings, executor=executor, on_progress=progress)
+        with contextlib.closing(found):
+            report = teller.tell(found)
     raise click.exceptions.Exit(_status(report))
 
 
@@ -233,16 +234,6 @@ def _depth(chosen: CoreOptions) -> Depth | None:
     return Depth.STACK if chosen.no_gdb else None
 
 
-def _render(report: Report, chosen: CoreOptions) -> str:
-    if chosen.output_format == "json":
-        from vllm_forensics.render.wire import render_json
-
-        return render_json(report)
-    from vllm_forensics.render.terminal import render_terminal
-
-    return render_terminal(report, _style(chosen), own_frames(report))
-
-
 def _style(chosen: CoreOptions) -> TerminalStyle:
     from vllm_forensics.render.terminal import Detail, TerminalStyle
 
@@ -256,7 +247,7 @@ def _style(chosen: CoreOptions) -> TerminalStyle:
 
 def _status(report: Report) -> int:
     """0 nothing wrong found, 1 a fault found, 2 could not tell."""
-    if report.crashes:
+    if report.groups:
         return 1
     return 2 if report.failures else 0
 
