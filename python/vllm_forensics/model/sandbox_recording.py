@@ -22,6 +22,8 @@ class Origin(StrEnum):
     """A run of this program: everything is known."""
     TRACE = "trace"
     """Events of blocks alone, of an engine that somebody else drove."""
+    LIVE = "live"
+    """A vLLM that served, recorded from inside: lengths and hashes, no tokens."""
     LOG = "log"
     """Lines that a vLLM printed: no blocks, few decisions."""
 

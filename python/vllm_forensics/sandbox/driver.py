@@ -70,7 +70,7 @@ class Driver:
 
     def _prefixes(self) -> dict[str, int] | None:
         """What requests share; of v0, sequences of one request part, and swapping moves them."""
-        if self.engine.generation is Generation.V0:
+        if self.engine.generation is Generation.V0 or any(spec.contents for spec in self._load):
             return None
         return {spec.id: min(spec.prefix, spec.prompt_len) for spec in self._load}
 

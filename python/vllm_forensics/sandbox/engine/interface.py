@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from vllm_forensics.model.sandbox import (
     Completed,
@@ -15,6 +15,8 @@ from vllm_forensics.model.sandbox import (
 
 GPU = "gpu"
 CPU = "cpu"
+_RECORDED: Final = 1 << 50
+"""Token ids that stand for recorded contents begin here."""
 
 
 class Engine(Protocol):
@@ -60,13 +62,33 @@ class Engine(Protocol):
 def prompt_tokens(index: int, spec: RequestSpec) -> list[int]:
     """Made-up token ids: those of the shared prefix are the same in every request.
 
-    `index` tells requests apart: no other token is the same in two prompts.
+    `index` tells requests apart: no other token is the same in two prompts, but where a recorded
+    request had the same content as another.
     """
     own = (index + 1) << 20
-    return [
+    recorded = _recorded_tokens(spec)[: spec.prompt_len]
+    return recorded + [
         position if position < spec.prefix else own + position
-        for position in range(spec.prompt_len)
+        for position in range(len(recorded), spec.prompt_len)
     ]
+
+
+def request_token(index: int, spec: RequestSpec, position: int) -> int:
+    """The made-up token that a request gets at `position`: of its recorded content, or its own."""
+    if position < len(spec.contents) * spec.contents_size:
+        return _recorded_token(spec, position)
+    return output_token(index, position)
+
+
+def _recorded_tokens(spec: RequestSpec) -> list[int]:
+    known = len(spec.contents) * spec.contents_size
+    return [_recorded_token(spec, position) for position in range(known)]
+
+
+def _recorded_token(spec: RequestSpec, position: int) -> int:
+    """Equal where two recorded blocks have equal content; never one that is made up otherwise."""
+    content = spec.contents[position // spec.contents_size]
+    return _RECORDED + content * spec.contents_size + position % spec.contents_size
 
 
 def output_token(index: int, position: int, continuation: int = 0) -> int:

@@ -21,7 +21,7 @@ from vllm_forensics.model.sandbox import (
     WorkItem,
 )
 from vllm_forensics.sandbox.engine.absent import Known
-from vllm_forensics.sandbox.engine.interface import GPU, output_token, prompt_tokens
+from vllm_forensics.sandbox.engine.interface import GPU, prompt_tokens, request_token
 from vllm_forensics.sandbox.engine.loader import loaded
 from vllm_forensics.sandbox.engine.signatures import arguments_for
 from vllm_forensics.sandbox.engine.v1_config import NO_PICTURES, SELECTION, Configs
@@ -51,6 +51,7 @@ class V1Engine:
         self._recorder = recorder
         self._requests: dict[str, Any] = {}
         self._indices: dict[str, int] = {}
+        self._specs: dict[str, RequestSpec] = {}
         self._starts: dict[str, int] = {}
         self._hasher = self._block_hasher()
         self._output_type = load("vllm.v1.outputs").ModelRunnerOutput
@@ -131,6 +132,7 @@ class V1Engine:
         """Queue a request, as the engine core does."""
         index = len(self._indices)
         self._indices[spec.id] = index
+        self._specs[spec.id] = spec
         sampling = self._configs.known(
             "SamplingParams",
             max_tokens=spec.max_tokens,
@@ -205,7 +207,8 @@ class V1Engine:
                 sampled.append([])  # aborted meanwhile, or not all of the prompt is computed
             else:
                 index = self._indices[item.request]
-                sampled.append([output_token(index, request.num_tokens)])
+                spec = self._specs[item.request]
+                sampled.append([request_token(index, spec, request.num_tokens)])
         values = {
             "req_ids": names,
             "req_id_to_index": {name: place for place, name in enumerate(names)},
