@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from vllm_forensics.capture.sandbox_files import event_lines
+from vllm_forensics.evidence.scheduler_log import parse_scheduler_log
 from vllm_forensics.model.sandbox_recording import Recording
+from vllm_forensics.sandbox.live.reader import is_trace
+from vllm_forensics.sandbox.live.recording import recording_of
+from vllm_forensics.sandbox.log_replay import Assumed, recording_of_log
 from vllm_forensics.sandbox.recording_reader import parse_recording
 
 
-def read_recording(path: str) -> Recording:
-    """The recording in a file.
+def read_recording(path: str, assumed: Assumed | None = None) -> Recording:
+    """The run in a file: a recording, a live engine's trace, or a vLLM's own log.
+
+    `assumed` stands in for what a log does not tell.
 
     Raises:
-        EvidenceError: it cannot be read, or is none.
+        EvidenceError: it cannot be read, or is none of them.
 
     """
-    return parse_recording(event_lines(path), path)
+    lines = event_lines(path)
+    first = next(lines, b"")
+    if is_trace(first):
+        return recording_of(chain((first,), lines), path)
+    everything = chain((first,), lines)
+    if first.lstrip().startswith(b"{"):
+        return parse_recording(everything, path)
+    log = parse_scheduler_log(line.decode("utf-8", "replace") for line in everything)
+    return recording_of_log(log, path, assumed or Assumed())
