@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PARAMETERS: Final = (
     *("gpu_blocks", "cpu_blocks", "block_size", "best_of", "sliding_window", "prefix_caching"),
     *("chunked_prefill", "max_batched_tokens", "max_seqs", "max_model_len", "block_manager"),
-    "max_steps",
+    *("max_steps", "async_scheduling", "spec_tokens", "hybrid", "connector"),
 )
 _LOAD: Final = ("requests", "prompt_len", "max_tokens", "seed", "load", "trigger")
 _NOT_OF_A_SCENARIO: Final = (

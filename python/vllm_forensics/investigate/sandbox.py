@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from vllm_forensics.capture.sandbox_files import event_file, read_load
 from vllm_forensics.capture.vllm_trees import find_tree
@@ -201,14 +201,23 @@ def _load(wanted: Wanted, generation: Generation) -> tuple[RequestSpec, ...]:
     return load if wanted.seed is None else drawn(load, wanted.seed)
 
 
+_ORDINARY: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("no --plant", {"plant": None}),
+    ("--best-of 1", {"best_of": 1}),
+    ("no --sliding-window", {"sliding_window": None, "hybrid": False}),
+    ("no --hybrid", {"hybrid": False}),
+    ("no --async-scheduling", {"async_scheduling": False}),
+    ("--spec-tokens 0", {"spec_tokens": 0}),
+    ("no --connector", {"connector": None}),
+)
+"""Options, and the parameters that they leave as they are by default."""
+
+
 def _one_change(parameters: Parameters) -> Iterator[tuple[str, Parameters]]:
     """The same run with one parameter more ordinary, or one pool twice as large."""
-    if parameters.plant is not None:
-        yield "no --plant", replace(parameters, plant=None)
-    if parameters.best_of > 1:
-        yield "--best-of 1", replace(parameters, best_of=1)
-    if parameters.sliding_window is not None:
-        yield "no --sliding-window", replace(parameters, sliding_window=None)
+    for option, plain in _ORDINARY:
+        if getattr(parameters, next(iter(plain))) != next(iter(plain.values())):
+            yield option, replace(parameters, **plain)
     if parameters.prefix_caching:
         yield "--no-prefix-caching", replace(parameters, prefix_caching=False)
     if parameters.chunked_prefill:

@@ -37,6 +37,10 @@ class ParametersWire(msgspec.Struct, frozen=True, kw_only=True):
     max_steps: int
     check: str
     plant: str | None
+    async_scheduling: bool
+    spec_tokens: int
+    hybrid: bool
+    connector: int | None
     requests: int
     prompt_tokens: int
     output_tokens: int
@@ -181,6 +185,10 @@ def _parameters(run: SandboxRun) -> ParametersWire:
         max_steps=given.max_steps,
         check=given.check.value,
         plant=given.plant.value if given.plant else None,
+        async_scheduling=given.async_scheduling,
+        spec_tokens=given.spec_tokens,
+        hybrid=given.hybrid,
+        connector=given.connector,
         requests=len(run.load),
         prompt_tokens=sum(spec.prompt_len for spec in run.load),
         output_tokens=sum(spec.max_tokens for spec in run.load),

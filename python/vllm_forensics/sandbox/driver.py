@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from vllm_forensics.model.sandbox import (
     CheckWhen,
+    Completed,
     Generation,
     Parameters,
     RequestSpec,
     Snapshot,
     StepRecord,
+    Transfer,
     ViolationKind,
     WorkerStep,
 )
@@ -21,8 +24,8 @@ from vllm_forensics.sandbox.engine_errors import engine_speaks
 from vllm_forensics.sandbox.findings import Findings
 from vllm_forensics.sandbox.invariants import broken_in, broken_in_the_middle, leaks_in
 from vllm_forensics.sandbox.recorder import Recorder, StepSeen
-from vllm_forensics.sandbox.shadow_worker import ShadowWorker
 from vllm_forensics.sandbox.stall import StallDetector, why_stuck
+from vllm_forensics.sandbox.workers import Workers
 
 Meddle = Callable[[int, Engine], None]
 """Called before each step: where an experiment frees what it should not."""
@@ -57,13 +60,11 @@ class Driver:
         self._aborts = sorted(
             (spec.abort_after, spec.id) for spec in self._load if spec.abort_after is not None
         )
-        self._worker = ShadowWorker(
-            recorder,
-            block_size=parameters.block_size,
-            window=parameters.sliding_window,
-            total=parameters.gpu_blocks,
-            prefixes=self._prefixes(),
-        )
+        self._workers = Workers(recorder, parameters, self._prefixes())
+        self.in_flight: deque[WorkerStep] = deque()
+        """Steps that were scheduled and are not completed."""
+        self.transfers: list[tuple[int, Transfer]] = []
+        """On their way, and the step that sees them done."""
         self._stall = StallDetector(parameters)
         self.progress = Progress()
         self.findings = Findings(recorder)
@@ -76,7 +77,7 @@ class Driver:
 
     def done(self) -> bool:
         """Whether all requests came and went."""
-        return self._next == len(self._load) and self.engine.idle()
+        return self._next == len(self._load) and self.engine.idle() and not self.in_flight
 
     def advance(self, meddle: Meddle | None = None) -> None:
         """One step: arrivals, schedule, the worker, its output, the checks."""
@@ -85,23 +86,57 @@ class Driver:
         if meddle is not None:
             with engine_speaks():
                 meddle(number, self.engine)
-        with engine_speaks():
-            self._arrive(number)
-            step = self.engine.step()
-        self._worker.execute(step, self.findings.add)
-        checked = self._due(number)
-        if checked:
-            self._worker.check_tables(step, self.engine, self.findings.add)
-        with engine_speaks():
-            done = self.engine.complete(step)
-        self.progress.finished += done.finished
-        self.progress.refused += done.refused
+        step = self.schedule()
+        # With a step in flight the oldest is completed once another was scheduled behind it.
+        kept = 1 if self._parameters.async_scheduling and step.items else 0
+        done = Completed()
+        while len(self.in_flight) > kept:
+            done = _both(done, self.complete())
         self._abort(number)
         record = self._note(step, new_tokens=done.tokens)
-        if checked:
+        if self._due(number):
             self.check(self.engine.snapshot())
         for watcher in self.recorder.on_step:
             watcher(StepSeen(step=step, done=done, record=record, snapshot=self.full_snapshot))
+
+    def schedule(self) -> WorkerStep:
+        """Arrivals, one more step, and what the worker does of it."""
+        number = self.recorder.step
+        with engine_speaks():
+            self._arrive(number)
+            step = self.engine.step()
+        self._workers.execute(step, self.findings.add)
+        self._begin(step.transfers)
+        if self._due(number):
+            self._workers.check_tables(step, self.engine, self.findings.add)
+        self.in_flight.append(step)
+        return step
+
+    def complete(self) -> Completed:
+        """Hand back the output of the oldest step in flight, with the transfers that are done."""
+        step = self.in_flight.popleft()
+        arrived = tuple(one for due, one in self.transfers if due <= self.recorder.step)
+        self.transfers = [pair for pair in self.transfers if pair[0] > self.recorder.step]
+        for transfer in arrived:
+            self._workers.end(transfer, self.findings.add)
+        self._workers.completed(step)
+        with engine_speaks():
+            done = self.engine.complete(step, arrived)
+        for transfer in done.transfers:
+            self._workers.begin(transfer, self.findings.add)
+        self._begin(done.transfers)
+        self.progress.finished += done.finished
+        self.progress.refused += done.refused
+        return done
+
+    def abort(self, request: str) -> None:
+        """A client goes away now."""
+        with engine_speaks():
+            self.engine.abort(request)
+
+    def _begin(self, transfers: tuple[Transfer, ...]) -> None:
+        due = self.recorder.step + (self._parameters.connector or 0)
+        self.transfers += [(due, transfer) for transfer in transfers]
 
     def _arrive(self, number: int) -> None:
         if self.engine.idle() and self._next < len(self._load):
@@ -113,8 +148,7 @@ class Driver:
 
     def _abort(self, number: int) -> None:
         while self._aborts and self._aborts[0][0] <= number:
-            with engine_speaks():
-                self.engine.abort(self._aborts.pop(0)[1])
+            self.abort(self._aborts.pop(0)[1])
 
     def _due(self, number: int) -> bool:
         when = self._parameters.check
@@ -130,7 +164,11 @@ class Driver:
         running, waiting, swapped = self.engine.queues()
         scheduled = sum(item.tokens for item in step.items)
         self.progress.preemptions += len(step.preempted)
-        self._stall.seen(scheduled=scheduled, new_tokens=new_tokens, preempted=len(step.preempted))
+        self._stall.seen(
+            scheduled=scheduled or len(self.transfers),
+            new_tokens=new_tokens,
+            preempted=len(step.preempted),
+        )
         record = StepRecord(
             number=step.number,
             scheduled_tokens=scheduled,
@@ -181,3 +219,14 @@ class Driver:
         """Look for blocks that nobody will ever give back."""
         for kind, message, request, block, pool in leaks_in(self.engine.snapshot()):
             self.findings.add(kind, message, request, block, pool)
+
+
+def _both(first: Completed, second: Completed) -> Completed:
+    """What came of two steps."""
+    if first == Completed():
+        return second
+    return Completed(
+        finished=first.finished + second.finished,
+        refused=first.refused + second.refused,
+        tokens=first.tokens + second.tokens,
+    )

@@ -61,8 +61,13 @@ class ShadowWorker:
         """Blocks that came into a table in this step."""
         recorder.on_end_of_life.append(self._on_end_of_life)
 
-    def execute(self, step: WorkerStep, report: Report) -> None:
-        """Apply one step's tables and movements; report each access that must not be."""
+    def execute(
+        self, step: WorkerStep, report: Report, writers: dict[int, WorkItem] | None = None
+    ) -> None:
+        """Apply one step's tables and movements; report each access that must not be.
+
+        `writers`: by block, who writes it meanwhile; who writes in this step is added.
+        """
         for sequence in step.finished:
             self._forget(sequence)
         self._move(step, report)
@@ -72,7 +77,7 @@ class ShadowWorker:
             self._told(item, report) if item.blocks or item.replaces else self._table(item)
             for item in step.items
         ]
-        writers: dict[int, WorkItem] = {}
+        writers = {} if writers is None else writers
         for item, table in zip(step.items, told, strict=True):
             if table is not None and not self._is_plain(item, table, writers):
                 self._access(item, table, writers, report)
@@ -118,10 +123,17 @@ class ShadowWorker:
                 self._contents.wrote(item.request, block, place, item.start + 1)
         return True
 
-    def check_tables(self, step: WorkerStep, engine: Engine, report: Report) -> None:
-        """Compare the tables of what was scheduled with the engine's own."""
-        for item in step.items:
-            own = engine.table(item.sequence)
+    def loaded(self, request: str, block: int, place: int) -> None:
+        """A connector filled a block with what belongs at this place of the request's table."""
+        if self._contents is not None:
+            self._contents.wrote(request, block, place, (place + 1) * self._block_size)
+
+    def check_tables(
+        self, items: tuple[WorkItem, ...], engine: Engine, report: Report, group: int = 0
+    ) -> None:
+        """Compare the tables of what was scheduled with the engine's own for this group."""
+        for item in items:
+            own = engine.table(item.sequence, group)
             table = self._tables.get(item.sequence)
             if own is None or table is None:
                 continue

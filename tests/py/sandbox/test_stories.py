@@ -210,6 +210,21 @@ def test_the_second_manager_with_a_cache_dies_of_its_own_assertion_in_a_small_po
         Parameters(gpu_blocks=40, policy=Policy.PRIORITY),
         Parameters(gpu_blocks=40, policy=Policy.PRIORITY, max_batched_tokens=64),
         Parameters(gpu_blocks=400, block_size=1),
+        Parameters(gpu_blocks=40, async_scheduling=True),
+        Parameters(gpu_blocks=40, async_scheduling=True, policy=Policy.PRIORITY),
+        Parameters(gpu_blocks=60, async_scheduling=True, sliding_window=40),
+        Parameters(gpu_blocks=60, spec_tokens=3),
+        Parameters(gpu_blocks=40, spec_tokens=3, max_batched_tokens=64),
+        Parameters(gpu_blocks=60, spec_tokens=2, sliding_window=40),
+        Parameters(gpu_blocks=60, hybrid=True, sliding_window=40),
+        Parameters(gpu_blocks=100, hybrid=True, sliding_window=40, max_batched_tokens=50),
+        Parameters(gpu_blocks=60, hybrid=True, sliding_window=40, async_scheduling=True),
+        Parameters(gpu_blocks=100, hybrid=True, sliding_window=40, spec_tokens=3),
+        Parameters(gpu_blocks=40, connector=2),
+        Parameters(gpu_blocks=40, connector=3, async_scheduling=True),
+        Parameters(gpu_blocks=40, connector=7, async_scheduling=True, prefix_caching=False),
+        Parameters(gpu_blocks=60, connector=3, spec_tokens=2),
+        Parameters(gpu_blocks=60, connector=3, sliding_window=40),
     ],
 )
 def test_healthy_runs_of_the_second_engine_raise_no_alarm(parameters: Parameters) -> None:
@@ -231,6 +246,53 @@ def test_healthy_runs_of_the_second_engine_raise_no_alarm(parameters: Parameters
     assert [violation.message for violation in result.violations] == []
     assert result.outcome is Outcome.FINISHED
     assert len(result.finished) >= 12
+
+
+def test_what_a_connector_loads_is_not_computed_and_what_it_sends_is_kept_meanwhile() -> None:
+    load = uniform(1, 64, 4)
+
+    plain = driven(CURRENT, Parameters(), load)
+    moved = driven(CURRENT, Parameters(connector=5), load)
+
+    scheduled = [step.scheduled_tokens for step in plain.steps]
+    assert scheduled == [64, 1, 1, 1]
+    scheduled = [step.scheduled_tokens for step in moved.steps]
+    assert scheduled == [0, 0, 0, 0, 0, 0, 32, 1, 1, 1, 0, 0, 0, 0, 0]
+    assert [step.gpu_used for step in moved.steps] == [2] * 6 + [4] + [5] * 7 + [0]
+    assert moved.outcome is Outcome.FINISHED
+    assert moved.violations == ()
+
+
+def test_with_a_step_in_flight_a_token_is_asked_for_before_the_last_one_came() -> None:
+    load = uniform(1, 64, 4)
+
+    result = driven(CURRENT, Parameters(async_scheduling=True), load)
+
+    # Its last step was scheduled before the end was known.
+    assert [step.scheduled_tokens for step in result.steps] == [64, 1, 1, 1, 0]
+    assert result.finished == ("0",)
+
+
+def test_drafts_that_are_accepted_save_steps() -> None:
+    load = uniform(1, 64, 40)
+
+    plain = driven(CURRENT, Parameters(), load)
+    drafted = driven(CURRENT, Parameters(spec_tokens=3), load)
+
+    assert len(plain.steps) == 40
+    assert len(drafted.steps) < 20
+    assert drafted.violations == ()
+
+
+def test_each_group_of_layers_has_blocks_of_its_own() -> None:
+    load = uniform(1, 160, 60)
+
+    everything = driven(CURRENT, Parameters(), load)
+    window = driven(CURRENT, Parameters(sliding_window=32), load)
+    both = driven(CURRENT, Parameters(sliding_window=32, hybrid=True), load)
+
+    last = [result.steps[-2].gpu_used for result in (everything, window, both)]
+    assert last == [14, 3, 17]
 
 
 def test_a_shared_prefix_is_found_in_the_cache_and_held_by_many() -> None:
@@ -418,6 +480,12 @@ def test_what_a_generation_does_not_have_is_refused_with_what_to_type() -> None:
         (CURRENT, Parameters(best_of=2)),
         (CURRENT, Parameters(cpu_blocks=2)),
         (CURRENT, Parameters(gpu_blocks=1)),
+        (CURRENT, Parameters(hybrid=True)),
+        (CURRENT, Parameters(hybrid=True, sliding_window=32, connector=2)),
+        (CURRENT, Parameters(async_scheduling=True, spec_tokens=2)),
+        (OLD, Parameters(async_scheduling=True)),
+        (OLD, Parameters(connector=2)),
+        ("reference", Parameters(spec_tokens=2)),
         (OLD, Parameters(policy=Policy.PRIORITY)),
     ):
         with pytest.raises(UsageError) as error:

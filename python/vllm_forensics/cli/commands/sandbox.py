@@ -125,6 +125,30 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     "--chunked-prefill/--no-chunked-prefill", default=None, help="Default: as this vLLM has it."
 )
 @click.option(
+    "--async-scheduling",
+    is_flag=True,
+    help="Schedule the next step while one is still in flight (v1, our own engine).",
+)
+@click.option(
+    "--spec-tokens",
+    type=click.IntRange(0, 64),
+    default=0,
+    show_default=True,
+    help="Drafts a step, of which none, one, two and so on are accepted, in turns (v1).",
+)
+@click.option(
+    "--hybrid",
+    is_flag=True,
+    help="Layers that see everything besides those with the --sliding-window (v1).",
+)
+@click.option(
+    "--connector",
+    type=click.IntRange(1, 1000),
+    metavar="STEPS",
+    help="A made-up KV connector: half of each prompt is loaded, and each end is sent, while so "
+    "many steps pass (v1).",
+)
+@click.option(
     "--policy",
     type=click.Choice([p.value for p in Policy]),
     default="fcfs",

@@ -9,6 +9,7 @@ from vllm_forensics.model.sandbox import (
     Generation,
     RequestSpec,
     Snapshot,
+    Transfer,
     VllmTree,
     WorkerStep,
 )
@@ -40,8 +41,11 @@ class Engine(Protocol):
     def step(self) -> WorkerStep:
         """Schedule: what the worker is told to do now."""
 
-    def complete(self, step: WorkerStep) -> Completed:
-        """Hand back the worker's output: one token for each sequence whose prompt is done."""
+    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
+        """Hand back the worker's output: one token for each sequence whose prompt is done.
+
+        Steps are completed in the order in which they were scheduled. `done`: transfers that ended.
+        """
 
     def abort(self, request: str) -> None:
         """End a request for a client that went away; unknown and finished ones are ignored."""
@@ -49,7 +53,7 @@ class Engine(Protocol):
     def snapshot(self) -> Snapshot:
         """The whole state between two steps; costs time in proportion to the pool."""
 
-    def table(self, sequence: str) -> tuple[int, ...] | None:
+    def table(self, sequence: str, group: int = 0) -> tuple[int, ...] | None:
         """The engine's own block table; None if it has none (any more). 0 may mean: none, in v1."""
 
     def queues(self) -> tuple[int, int, int]:

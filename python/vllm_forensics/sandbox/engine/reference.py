@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from vllm_forensics.errors import UsageError
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import (
     Completed,
@@ -22,10 +21,12 @@ from vllm_forensics.model.sandbox import (
     RequestSpec,
     RequestState,
     Snapshot,
+    Transfer,
     WorkerStep,
     WorkItem,
 )
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, output_token, prompt_tokens
+from vllm_forensics.sandbox.engine.options import refuse_others
 from vllm_forensics.sandbox.engine.planted import POOLS
 from vllm_forensics.sandbox.engine.reference_pool import ReferencePool
 from vllm_forensics.sandbox.recorder import Recorder
@@ -59,12 +60,12 @@ class ReferenceEngine:
             UsageError: a parameter that only vLLM's engines have.
 
         """
-        for name, plain in (("sliding_window", None), ("best_of", 1)):
-            if getattr(parameters, name) != plain:
-                raise UsageError(
-                    f"the reference engine has no {name.replace('_', ' ')}",
-                    remedy="give --vllm VERSION or PATH: 0.4.2 has both",
-                )
+        refuse_others(
+            parameters,
+            "the reference engine",
+            ("sliding_window", "best_of", "spec_tokens", "hybrid", "connector"),
+            remedy="give --vllm VERSION or PATH: 0.4.2 has best-of, 0.32.0 the others",
+        )
         self._parameters = parameters
         self._batch = parameters.batch(chunks=bool(parameters.chunked_prefill))
         self._recorder = recorder
@@ -228,8 +229,9 @@ class ReferenceEngine:
             found.append(block)
         return found
 
-    def complete(self, step: WorkerStep) -> Completed:
+    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
         """One token for each request whose prompt is computed."""
+        del done
         finished: list[str] = []
         tokens = 0
         for item in step.items:
@@ -301,8 +303,9 @@ class ReferenceEngine:
             ),
         )
 
-    def table(self, sequence: str) -> tuple[int, ...] | None:
+    def table(self, sequence: str, group: int = 0) -> tuple[int, ...] | None:
         """The engine's own table."""
+        del group
         request = self._requests.get(sequence)
         return None if request is None else tuple(request.blocks)
 

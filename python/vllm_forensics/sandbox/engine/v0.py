@@ -18,6 +18,7 @@ from vllm_forensics.model.sandbox import (
     RequestSpec,
     RequestState,
     Snapshot,
+    Transfer,
     VllmTree,
     WorkerStep,
     WorkItem,
@@ -25,6 +26,7 @@ from vllm_forensics.model.sandbox import (
 from vllm_forensics.sandbox.engine.absent import Known
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, output_token, prompt_tokens
 from vllm_forensics.sandbox.engine.loader import QuietLogger, Selection, loaded
+from vllm_forensics.sandbox.engine.options import refuse_others
 from vllm_forensics.sandbox.engine.v0_hooks import hooks
 from vllm_forensics.sandbox.recorder import Recorder, wrapped
 
@@ -196,9 +198,9 @@ class V0Engine:
             start = max(start, min(found * self._parameters.block_size, end))
         return start, end - start
 
-    def complete(self, step: WorkerStep) -> Completed:
+    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
         """What the engine does with the worker's output where there is no beam search."""
-        del step
+        del step, done
         tokens = 0
         for metadata in self._metadata:
             group = self._groups.get(metadata.request_id)
@@ -341,8 +343,9 @@ class V0Engine:
             )
             first += total
 
-    def table(self, sequence: str) -> tuple[int, ...] | None:
+    def table(self, sequence: str, group: int = 0) -> tuple[int, ...] | None:
         """The engine's own table."""
+        del group
         number = self._numbers.get(sequence)
         blocks = None if number is None else self.manager.block_tables.get(number)
         if blocks is None:
@@ -373,6 +376,12 @@ def opened_v0(tree: VllmTree, parameters: Parameters, recorder: Recorder) -> Ite
         raise UsageError(
             "vLLM's first engine has one policy, fcfs", remedy="give a newer --vllm, such as 0.32.0"
         )
+    refuse_others(
+        parameters,
+        "vLLM's first engine",
+        ("async_scheduling", "spec_tokens", "hybrid", "connector"),
+        remedy="give a newer --vllm, such as 0.32.0",
+    )
     names: dict[int, str] = {}
     with (
         loaded(tree, _SELECTION) as load,

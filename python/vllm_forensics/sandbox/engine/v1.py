@@ -16,18 +16,27 @@ from vllm_forensics.model.sandbox import (
     RequestSpec,
     RequestState,
     Snapshot,
+    Transfer,
+    TransferKind,
     VllmTree,
     WorkerStep,
     WorkItem,
 )
-from vllm_forensics.sandbox.engine.absent import Known
-from vllm_forensics.sandbox.engine.interface import GPU, prompt_tokens, request_token
+from vllm_forensics.sandbox.engine.interface import (
+    GPU,
+    output_token,
+    prompt_tokens,
+    request_token,
+)
 from vllm_forensics.sandbox.engine.loader import loaded
+from vllm_forensics.sandbox.engine.options import refuse_others
 from vllm_forensics.sandbox.engine.signatures import arguments_for
-from vllm_forensics.sandbox.engine.v1_config import NO_PICTURES, SELECTION, Configs
+from vllm_forensics.sandbox.engine.v1_config import SELECTION, Configs
+from vllm_forensics.sandbox.engine.v1_connector import Connector
 from vllm_forensics.sandbox.engine.v1_hooks import hooks, managers_of
 from vllm_forensics.sandbox.engine.v1_output import work_item, work_items
 from vllm_forensics.sandbox.engine.v1_pool import free_blocks, misfiled_blocks
+from vllm_forensics.sandbox.engine.v1_scheduler import block_hasher, scheduler
 from vllm_forensics.sandbox.recorder import Recorder, wrapped
 
 _NO_TOKEN: Final = -1
@@ -46,87 +55,26 @@ class V1Engine:
         """Build the scheduler as the engine core does, for one group of layers."""
         self._load = load
         self.tree = tree
-        self._configs = Configs(tree, parameters)
+        connector = Connector(parameters.block_size) if parameters.connector else None
+        self._connector = connector
+        self._configs = Configs(tree, parameters, connector)
         self._parameters = parameters
         self._recorder = recorder
         self._requests: dict[str, Any] = {}
         self._indices: dict[str, int] = {}
         self._specs: dict[str, RequestSpec] = {}
         self._starts: dict[str, int] = {}
-        self._hasher = self._block_hasher()
+        self._outputs: dict[int, Any] = {}
+        """By number, of steps that are not completed."""
+        self._hasher = block_hasher(load, parameters)
         self._output_type = load("vllm.v1.outputs").ModelRunnerOutput
-        self.scheduler: Any = self._scheduler()
+        self.scheduler: Any = scheduler(load, self._configs, parameters)
         self.manager: Any = self.scheduler.kv_cache_manager
         self.pool: Any = self.manager.block_pool
         self._managers: tuple[Any, ...] = managers_of(self.manager)
         # Block 0 is the null block where there is one: all versions since 0.8.5 have it.
         self._null = self.pool.null_block.block_id
         self.usable_blocks = parameters.gpu_blocks - 1
-
-    def _scheduler(self) -> Any:
-        parameters = self._parameters
-        spec = self._spec()
-        interface = self._load("vllm.v1.kv_cache_interface")
-        group = interface.KVCacheGroupSpec(["layer"], spec)
-        config = self._configs.vllm_config()
-        values = {
-            "num_blocks": parameters.gpu_blocks,
-            "kv_cache_tensors": [],
-            "tensors": {},
-            "kv_cache_groups": [group],
-        }
-        make = interface.KVCacheConfig
-        kv_cache = make(**arguments_for(make, values))
-        scheduler = self._load("vllm.v1.core.sched.scheduler").Scheduler
-        given = {
-            "vllm_config": config,
-            "scheduler_config": config.scheduler_config,
-            "model_config": config.model_config,
-            "cache_config": config.cache_config,
-            "lora_config": None,
-            "kv_cache_config": kv_cache,
-            "structured_output_manager": Known(
-                "StructuredOutputManager",
-                {
-                    "accept_tokens": lambda request, tokens: True,
-                    "should_advance": lambda r: False,
-                    "grammar_bitmask": lambda *given: None,
-                },
-            ),
-            "block_size": parameters.block_size,
-            "mm_registry": NO_PICTURES,
-            "include_finished_set": False,
-            "log_stats": False,
-        }
-        return scheduler(**arguments_for(scheduler, given))
-
-    def _spec(self) -> Any:
-        """The one group's kind of attention. Sizes in bytes decide nothing here."""
-        interface = self._load("vllm.v1.kv_cache_interface")
-        values: dict[str, Any] = {
-            "block_size": self._parameters.block_size,
-            "num_kv_heads": 1,
-            "head_size": 1,
-            "dtype": None,
-            "use_mla": False,
-        }
-        make = interface.FullAttentionSpec
-        if self._parameters.sliding_window is not None:
-            make = interface.SlidingWindowSpec
-            values["sliding_window"] = self._parameters.sliding_window
-        return make(**arguments_for(make, values))
-
-    def _block_hasher(self) -> Callable[[Any], Any] | None:
-        """Requests hash their own blocks since 0.10; before, the manager did."""
-        utils = self._load("vllm.v1.core.kv_cache_utils")
-        make = getattr(utils, "get_request_block_hasher", None)
-        sha256 = _hash_function(self._load)
-        if hasattr(utils, "init_none_hash"):
-            utils.init_none_hash(sha256)
-        if make is None or self._parameters.prefix_caching is False:
-            return None
-        hasher: Callable[[Any], Any] = make(self._parameters.block_size, sha256)
-        return hasher
 
     def add(self, spec: RequestSpec) -> None:
         """Queue a request, as the engine core does."""
@@ -169,20 +117,28 @@ class V1Engine:
     def step(self) -> WorkerStep:
         """Schedule."""
         before = [request.request_id for request in self.scheduler.running]
-        self.output: Any = self.scheduler.schedule()
+        output = self.scheduler.schedule()
+        self._outputs[self._recorder.step] = output
         still = {request.request_id for request in self.scheduler.running}
-        items = list(work_items(self.output))
-        if len(items) < len(self.output.num_scheduled_tokens):
-            items += self._told_only_by_count(items)
+        items = list(work_items(output))
+        if len(items) < len(output.num_scheduled_tokens):
+            items += self._told_only_by_count(items, output.num_scheduled_tokens)
         self._starts = {item.sequence: item.start for item in items}
         return WorkerStep(
             number=self._recorder.step,
             items=tuple(items),
-            finished=tuple(sorted(self.output.finished_req_ids)),
+            finished=tuple(sorted(output.finished_req_ids)),
             preempted=tuple(name for name in before if name not in still),
+            further=tuple(
+                tuple(work_items(output, group)) for group in range(1, len(self._managers))
+            ),
+            transfers=self._begun(),
         )
 
-    def _told_only_by_count(self, items: list[WorkItem]) -> list[WorkItem]:
+    def _begun(self) -> tuple[Transfer, ...]:
+        return () if self._connector is None else self._connector.taken()
+
+    def _told_only_by_count(self, items: list[WorkItem], counts: dict[str, int]) -> list[WorkItem]:
         """Requests that have tokens to compute and no other data in a step's output.
 
         Seen in 0.11.0: by priority, a request that was scheduled in this step already loses its
@@ -190,25 +146,18 @@ class V1Engine:
         it knows of the request, with the table that it has.
         """
         told = {item.request for item in items}
-        counts = self.output.num_scheduled_tokens
         return [
             work_item(name, self._starts[name], counts[name], None, replaces=False)
             for name in counts
             if name not in told and name in self._starts
         ]
 
-    def complete(self, step: WorkerStep) -> Completed:
-        """One token for each request that has computed all that it had."""
-        sampled: list[list[int]] = []
+    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
+        """One token for each request that has computed all that it had, and accepted drafts."""
+        output = self._outputs.pop(step.number)
+        drafts: dict[str, list[int]] = getattr(output, "scheduled_spec_decode_tokens", None) or {}
         names = [item.request for item in step.items]
-        for item in step.items:
-            request = self._requests.get(item.request)
-            if request is None or item.start + item.tokens < request.num_tokens:
-                sampled.append([])  # aborted meanwhile, or not all of the prompt is computed
-            else:
-                index = self._indices[item.request]
-                spec = self._specs[item.request]
-                sampled.append([request_token(index, spec, request.num_tokens)])
+        sampled = [self._sampled(item, len(drafts.get(item.request, ()))) for item in step.items]
         values = {
             "req_ids": names,
             "req_id_to_index": {name: place for place, name in enumerate(names)},
@@ -217,14 +166,51 @@ class V1Engine:
             "logprobs": None,
             "prompt_logprobs_dict": {},
             "pooler_output": None,
+            "kv_connector_output": self._transferred(done),
         }
-        output = self._output_type(**arguments_for(self._output_type, values))
-        self.scheduler.update_from_output(self.output, output)
+        told = self._output_type(**arguments_for(self._output_type, values))
+        self.scheduler.update_from_output(output, told)
         requests = self._requests
         finished = [name for name in names if name in requests and requests[name].is_finished()]
         for name in finished:
             del requests[name]
-        return Completed(finished=tuple(finished), tokens=sum(map(len, sampled)))
+        if self._parameters.spec_tokens:
+            self._draft(names)
+        return Completed(
+            finished=tuple(finished), tokens=sum(map(len, sampled)), transfers=self._begun()
+        )
+
+    def _sampled(self, item: WorkItem, drafts: int) -> list[int]:
+        """None for what was aborted meanwhile, or has not computed all of its prompt."""
+        request = self._requests.get(item.request)
+        if request is None or item.start + item.tokens - drafts < request.num_tokens:
+            return []
+        index, known = self._indices[item.request], request.num_tokens
+        # Some of the drafts are right: none, one, and so on, in turns.
+        right = (index + known) % (drafts + 1)
+        spec = self._specs[item.request]
+        return [request_token(index, spec, known + place) for place in range(right + 1)]
+
+    def _draft(self, names: list[str]) -> None:
+        """What a drafter proposes after the step; the scheduler takes as many as it wants."""
+        going_on = [name for name in names if name in self._requests]
+        proposed = [
+            [
+                output_token(self._indices[name], self._requests[name].num_tokens + place)
+                for place in range(self._parameters.spec_tokens)
+            ]
+            for name in going_on
+        ]
+        make = self._load("vllm.v1.outputs").DraftTokenIds
+        self.scheduler.update_draft_token_ids(make(going_on, proposed))
+
+    def _transferred(self, done: tuple[Transfer, ...]) -> Any:
+        if not done:
+            return None
+        return self._load("vllm.v1.outputs").KVConnectorOutput(
+            finished_sending={t.request for t in done if t.kind is TransferKind.SEND},
+            finished_recving={t.request for t in done if t.kind is TransferKind.LOAD},
+        )
 
     def abort(self, request: str) -> None:
         """As the engine core does when a client went away."""
@@ -248,8 +234,24 @@ class V1Engine:
                     misfiled=tuple(misfiled_blocks(pool)),
                 ),
             ),
-            requests=tuple(self._state(request) for request in self._in_order()),
+            requests=(
+                *(self._state(request) for request in self._in_order()),
+                *self._left_behind(),
+            ),
         )
+
+    def _left_behind(self) -> Iterator[RequestState]:
+        """Blocks that go back to the pool once the steps in flight are completed."""
+        for fence, blocks in getattr(self.scheduler, "deferred_frees", ()):
+            yield RequestState(
+                id=f"(freed, until step {fence} is completed)",
+                state="deferred",
+                tokens=0,
+                prompt_len=0,
+                computed=0,
+                pool=GPU,
+                tables=(tuple(block.block_id for block in blocks),),
+            )
 
     def _in_order(self) -> list[Any]:
         """Running, then as they wait, then all others (blocked, or waiting for a transfer)."""
@@ -275,9 +277,9 @@ class V1Engine:
             ),
         )
 
-    def table(self, sequence: str) -> tuple[int, ...] | None:
+    def table(self, sequence: str, group: int = 0) -> tuple[int, ...] | None:
         """The engine's own table, null blocks included."""
-        blocks = self._managers[0].req_to_blocks.get(sequence)
+        blocks = self._managers[group].req_to_blocks.get(sequence)
         return None if blocks is None else tuple(block.block_id for block in blocks)
 
     def queues(self) -> tuple[int, int, int]:
@@ -290,19 +292,6 @@ class V1Engine:
         return not self.scheduler.requests
 
 
-def _hash_function(load: Import) -> Callable[[Any], Any]:
-    """VLLM's own default; its module moved."""
-    for name in ("vllm.utils.hashing", "vllm.utils"):
-        try:
-            found = load(name)
-        except ModuleNotFoundError:
-            continue
-        if callable(found.__dict__.get("sha256")):
-            function: Callable[[Any], Any] = found.sha256
-            return function
-    raise UsageError("this vLLM has no sha256 for blocks", remedy="give another --vllm VERSION")
-
-
 @contextmanager
 def opened_v1(tree: VllmTree, parameters: Parameters, recorder: Recorder) -> Iterator[V1Engine]:
     """A new engine of the tree's vLLM, recorded; the modules are forgotten after the block.
@@ -311,12 +300,25 @@ def opened_v1(tree: VllmTree, parameters: Parameters, recorder: Recorder) -> Ite
         UsageError: a parameter that this generation does not have.
 
     """
-    for name, plain in (("best_of", 1), ("cpu_blocks", 0)):
-        if getattr(parameters, name) != plain:
-            raise UsageError(
-                f"vLLM's second engine has no {name.replace('_', ' ')}",
-                remedy="give --vllm 0.4.2 for it, or leave the option out",
-            )
+    refuse_others(
+        parameters,
+        "vLLM's second engine",
+        ("best_of", "cpu_blocks"),
+        remedy="give --vllm 0.4.2 for it, or leave the option out",
+    )
+    if parameters.hybrid and parameters.sliding_window is None:
+        raise UsageError(
+            "some layers see everything and the others the same", remedy="give --sliding-window"
+        )
+    if parameters.hybrid and parameters.connector:
+        raise UsageError(
+            "the made-up connector moves one group of layers", remedy="leave --hybrid out"
+        )
+    if parameters.async_scheduling and parameters.spec_tokens:
+        raise UsageError(
+            "with a step in flight it is not known which drafts are right",
+            remedy="leave --async-scheduling or --spec-tokens out",
+        )
     if parameters.gpu_blocks < 2:
         raise UsageError("one block is vLLM's null block", remedy="give --gpu-blocks 2 or more")
     with loaded(tree, SELECTION) as load, wrapped(hooks(load, recorder)):

@@ -15,6 +15,7 @@ from typing import Any, Final
 from vllm_forensics.model.sandbox import Parameters, VllmTree
 from vllm_forensics.sandbox.engine.absent import Known
 from vllm_forensics.sandbox.engine.loader import QuietLogger, Selection, defaults_in
+from vllm_forensics.sandbox.engine.v1_connector import Connector
 
 NO_PICTURES: Final = Known(
     "MultiModalRegistry",
@@ -55,8 +56,22 @@ SELECTION: Final = Selection(
         # No platform adds kinds of its own, and none computes.
         "vllm.platforms": {
             "current_platform": Known(
-                "current_platform", {"register_custom_kv_cache_specs": lambda config: None}
+                "current_platform",
+                {"register_custom_kv_cache_specs": lambda config: None, "is_xpu": lambda: False},
             )
+        },
+        "vllm.distributed.kv_transfer.kv_connector.factory": {
+            "KVConnectorFactory": Known(
+                "KVConnectorFactory",
+                {
+                    "create_connector": lambda config, role, kv_cache_config: (
+                        config.kv_transfer_config.connector
+                    )
+                },
+            )
+        },
+        "vllm.distributed.kv_transfer.kv_connector.v1": {
+            "KVConnectorRole": Known("KVConnectorRole", {"SCHEDULER": "scheduler"}),
         },
         "vllm.config": {"get_current_vllm_config_or_none": lambda: None},
     },
@@ -77,9 +92,12 @@ _SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
 class Configs:
     """Makes the objects for one tree."""
 
-    def __init__(self, tree: VllmTree, parameters: Parameters) -> None:
+    def __init__(
+        self, tree: VllmTree, parameters: Parameters, connector: Connector | None = None
+    ) -> None:
         """Nothing is read yet."""
         self._tree = tree
+        self._connector = connector
         self._parameters = parameters
         self._batch = parameters.batch(chunks=parameters.chunked_prefill is not False)
 
@@ -88,8 +106,9 @@ class Configs:
         return Known(name, {**_defaults(self._tree.root, name), **fields})
 
     def vllm_config(self) -> Known:
-        """All of it, for one GPU, no drafts, no connector, no adapters."""
+        """All of it, for one GPU and no adapters."""
         parameters = self._parameters
+        in_flight = 2 if parameters.async_scheduling else 1
         scheduler = self._scheduler_config()
         return self.known(
             "VllmConfig",
@@ -126,18 +145,46 @@ class Configs:
             device_config=Known("DeviceConfig", {}),
             lora_config=None,
             kv_events_config=None,
-            kv_transfer_config=None,
+            kv_transfer_config=self._transfer_config(),
             ec_transfer_config=None,
-            speculative_config=None,
+            speculative_config=self._speculative_config(),
             structured_outputs_config=Known("StructuredOutputsConfig", {}),
             is_mm_encoder_only=False,
-            num_speculative_tokens=0,
-            num_lookahead_tokens=0,
+            num_speculative_tokens=parameters.spec_tokens,
+            num_lookahead_tokens=parameters.spec_tokens,
             num_prefill_lookahead_tokens=0,
-            # One step at a time: what the real property gives without asynchronous scheduling.
-            max_concurrent_batches=1,
-            max_in_flight_tokens=self._batch,
+            # What the real properties give with and without asynchronous scheduling.
+            max_concurrent_batches=in_flight,
+            max_in_flight_tokens=self._batch * in_flight,
             use_v2_model_runner=False,
+        )
+
+    def _transfer_config(self) -> Known | None:
+        if self._connector is None:
+            return None
+        return Known(
+            "KVTransferConfig",
+            {
+                "connector": self._connector,
+                "kv_load_failure_policy": "recompute",
+                "is_kv_consumer": True,
+                "is_kv_producer": False,
+            },
+        )
+
+    def _speculative_config(self) -> Known | None:
+        if not self._parameters.spec_tokens:
+            return None
+        return Known(
+            "SpeculativeConfig",
+            {
+                "num_speculative_tokens": self._parameters.spec_tokens,
+                "num_speculative_tokens_per_batch_size": None,
+                "method": "eagle3",
+                "max_num_new_slots_for_drafting": 0,
+                "use_eagle": lambda: True,
+                "use_eagle_block_drop": lambda: True,
+            },
         )
 
     def _scheduler_config(self) -> Known:
@@ -161,7 +208,7 @@ class Configs:
                 "max_num_seqs": parameters.max_seqs,
                 "max_model_len": parameters.max_model_len,
                 "policy": parameters.policy.value,
-                "async_scheduling": False,
+                "async_scheduling": parameters.async_scheduling,
                 "max_num_encoder_input_tokens": self._batch,
                 "encoder_cache_size": self._batch,
             },

@@ -8,12 +8,17 @@ from typing import Any
 from vllm_forensics.model.sandbox import WorkItem
 
 
-def work_items(output: Any) -> Iterator[WorkItem]:
-    """One for each request that the output says more of than a count; in its order."""
+def work_items(output: Any, group: int = 0) -> Iterator[WorkItem]:
+    """One for each request that the output says more of than a count; in its order.
+
+    With the tables of this group of layers.
+    """
     counts = output.num_scheduled_tokens
     for new in output.scheduled_new_reqs:
         start = new.num_computed_tokens
-        yield work_item(new.req_id, start, counts[new.req_id], new.block_ids, replaces=True)
+        yield work_item(
+            new.req_id, start, counts[new.req_id], new.block_ids, replaces=True, group=group
+        )
     cached = output.scheduled_cached_reqs
     if isinstance(cached, list):  # until 0.9 one object a request
         for one in cached:
@@ -23,6 +28,7 @@ def work_items(output: Any) -> Iterator[WorkItem]:
                 counts[one.req_id],
                 one.new_block_ids,
                 replaces=one.resumed_from_preemption,
+                group=group,
             )
         return
     for place, name in enumerate(cached.req_ids):
@@ -32,6 +38,7 @@ def work_items(output: Any) -> Iterator[WorkItem]:
             counts[name],
             cached.new_block_ids[place],
             replaces=_resumed(cached, place, name),
+            group=group,
         )
 
 
@@ -42,9 +49,11 @@ def _resumed(cached: Any, place: int, name: str) -> bool:
     return bool(cached.resumed_from_preemption[place])
 
 
-def work_item(name: str, start: int, count: int, blocks: Any, *, replaces: bool) -> WorkItem:
+def work_item(  # noqa: PLR0913 - all that there is to say of one request
+    name: str, start: int, count: int, blocks: Any, *, replaces: bool, group: int = 0
+) -> WorkItem:
     """Blocks come as one list, or as one list for each group of layers."""
     if not blocks:
         return WorkItem(name, name, start, count, (), replaces)
-    first = blocks if isinstance(blocks[0], int) else blocks[0]
-    return WorkItem(name, name, start, count, tuple(first), replaces)
+    own = blocks if isinstance(blocks[0], int) else blocks[group]
+    return WorkItem(name, name, start, count, tuple(own), replaces)
