@@ -19,7 +19,7 @@ from vllm_forensics.diagnosis.incident_first import (
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
-from vllm_forensics.diagnosis.incident_where import place_of, plain_name
+from vllm_forensics.diagnosis.incident_where import last_resort, place_of, plain_name
 from vllm_forensics.model.incident import (
     CauseClass,
     Clue,
@@ -98,7 +98,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     cause = cause_of(first, account)
     place: NativeCall | None = None
     if cause.kind in _WHERE_COUNTS:
-        place = next(filter(None, (place_of(clue.native) for clue in told)), None)
+        places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
+        place = next(filter(None, places), None)
     python = next((clue.python[0] for clue in told if clue.python and _is_own(clue)), None)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None

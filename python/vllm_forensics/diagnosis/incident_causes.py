@@ -12,7 +12,7 @@ from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
 _GPU: Final = re.compile(
     r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)|CUDA error"
 )
-_TIMEOUT: Final = re.compile(r"collective operation timeout")
+_TIMEOUT: Final = re.compile(r"collective operation timeout|Watchdog caught colle")
 _WORDS: Final = {
     "SIGSEGV": "an access to memory that it may not touch",
     "SIGBUS": "memory that is mapped but cannot be supplied",
@@ -38,9 +38,16 @@ def gpu(first: Clue, account: Sequence[Clue]) -> Cause | None:
             first.detail or first.text,
             Certainty.PROVED if sure else Certainty.LIKELY,
         )
-    if first.kind is ClueKind.ABORT and _GPU.search(first.detail or ""):
-        return _cause(CauseClass.GPU_ASYNC, first.detail or first.text, Certainty.PROVED)
-    return None
+    told = _what(first, account, _GPU)
+    return _cause(CauseClass.GPU_ASYNC, told, Certainty.PROVED) if told is not None else None
+
+
+def _what(first: Clue, account: Sequence[Clue], pattern: re.Pattern[str]) -> str | None:
+    """What an uncaught exception says, where it fits; threads may print theirs into each other."""
+    if first.kind is not ClueKind.ABORT:
+        return None
+    details = (one.detail for one in (first, *account) if one.kind is ClueKind.ABORT)
+    return next((one for one in details if one is not None and pattern.search(one)), None)
 
 
 def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -62,13 +69,13 @@ def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Watchdog caught collective operation timeout`."""
-    is_timeout = first.kind is ClueKind.ABORT and _TIMEOUT.search(first.detail or "")
-    if first.kind is not ClueKind.HANG and not is_timeout:
+    told = _what(first, account, _TIMEOUT)
+    if first.kind is not ClueKind.HANG and told is None:
         return None
     sure = "atchdog" in first.text or first.text.startswith("Timeout (")
     return _cause(
         CauseClass.HANG,
-        first.detail or first.text,
+        told or first.detail or first.text,
         Certainty.PROVED if sure else Certainty.LIKELY,
     )
 

@@ -207,7 +207,8 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     if clue.kind is ClueKind.CHILD and clue.signal is None:
         if ours is None and subject_pid(first) is None and first.kind in _OWN_WORDS:
             return 0 < clue.line - first.line < _NEAR  # a dump names nobody; the parent does
-        return ours is not None and ours is theirs
+        is_record = clue.source == first.source and abs(clue.line - first.line) < _NEXT
+        return is_record or (ours is not None and ours is theirs)
     is_near = abs(clue.line - first.line) < _NEAR
     return _signals_fit(first, clue) and (
         is_near or clue.source in OUTSIDE or first.source in OUTSIDE

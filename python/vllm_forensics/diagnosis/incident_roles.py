@@ -35,6 +35,8 @@ _FRAMES: Final = tuple(
     (re.compile(file), re.compile(function), role) for file, function, role in _BY_FRAME
 )
 _ENGINE: Final = re.compile(r"[Ee]ngine")
+_RANK: Final = re.compile(r"\bRank \d{1,5}\]")
+_WORKER: Final = re.compile(r"WorkerProc|Scheduler hit")
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
     "the Python parent": ProcessRole.WORKER,
@@ -60,9 +62,13 @@ def role_of_frames(frames: tuple[PythonCall, ...]) -> ProcessRole | None:
 def role_of_clue(clue: Clue) -> ProcessRole | None:
     """The role of the process that a clue speaks of."""
     if clue.kind is ClueKind.ECHO:  # it speaks of a process further in
+        if _WORKER.search(clue.text):
+            return ProcessRole.WORKER
         return ProcessRole.ENGINE_CORE if _ENGINE.search(clue.text) else None
     if clue.of_another:
         return role_of_name(clue.name) or _TELLERS.get(clue.source)
     role = role_of_name(clue.writer) or role_of_frames(clue.python) or role_of_name(clue.name)
+    if role is None and _RANK.search(clue.detail or "") is not None:
+        return ProcessRole.WORKER
     # vLLM's names are known; any other class in front of a pid is an actor's.
     return role or (ProcessRole.RAY_ACTOR if clue.is_tagged else None)

@@ -23,8 +23,17 @@ _HANDLERS: Final = re.compile(
 )
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
+_START: Final = re.compile(r"_start|_?_dl_\w+|main")
+"""Where a debugger stops before anything has happened."""
 _MAX_HANDLER: Final = 8
 _SIGNAL_LIBRARIES: Final = re.compile(r"libucs\.so.*|libglog\.so.*|libtvm_ffi\.so.*")
+_SYSTEM: Final = re.compile(
+    r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libdyld\.dylib|dyld|Python|"
+    r"org\.python\.python|ntdll(?:\.dll)?|kernelbase(?:\.dll)?|kernel32(?:\.dll)?|"
+    r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
+)
+"""The C libraries and the interpreter of macOS and Windows."""
+_OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 
 def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
@@ -46,8 +55,16 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     return None
 
 
+def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
+    """Where every frame is a runtime's: OpenMP's, or the only frame that there is."""
+    if len(calls) == 1 and not _START.fullmatch(calls[0].function or ""):
+        return calls[0] if calls[0].module or calls[0].function else None
+    return next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
+
+
 def _is_runtime(module: str) -> bool:
-    return is_runtime_module(module) or _SIGNAL_LIBRARIES.fullmatch(module) is not None
+    own = (_SIGNAL_LIBRARIES, _SYSTEM)
+    return is_runtime_module(module) or any(one.fullmatch(module) for one in own)
 
 
 def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:

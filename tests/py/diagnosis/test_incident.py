@@ -327,3 +327,157 @@ def test_a_failed_check_that_was_raised_in_python_is_an_exception() -> None:
     )
 
     assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    ("lines", "role", "pid", "signal", "kind"),
+    [
+        (
+            ("Engine process (pid 76) died.",),
+            ProcessRole.ENGINE_CORE,
+            76,
+            None,
+            CauseClass.UNKNOWN,
+        ),
+        (
+            ("ERROR 01-15 08:12:45 [core.py:515] EngineCore failed to start.",),
+            ProcessRole.ENGINE_CORE,
+            None,
+            None,
+            CauseClass.UNKNOWN,
+        ),
+        (
+            (
+                "mpiexec noticed that process rank 0 with PID 4242 on node n1 exited on ",
+                "signal 6 (Aborted).",
+            ),
+            ProcessRole.WORKER,
+            4242,
+            "SIGABRT",
+            CauseClass.ABORT_EXCEPTION,
+        ),
+        (
+            ("# serve.sh: line 3: 10 Illegal instruction (core dumped) ./serve",),
+            ProcessRole.MAIN,
+            10,
+            "SIGILL",
+            CauseClass.ENVIRONMENT,
+        ),
+        (
+            ("[CRITICAL] WORKER TIMEOUT (pid:4242)", "[ERROR] Worker (pid:4242) was sent SIGKILL!"),
+            ProcessRole.WORKER,
+            4242,
+            "SIGKILL",
+            CauseClass.HANG,
+        ),
+        (
+            ("worker 'gw0' crashed while running 'tests/test_pool.py::test_take'",),
+            ProcessRole.WORKER,
+            None,
+            None,
+            CauseClass.UNKNOWN,
+        ),
+        (
+            ("段错误 (核心已转储)",),
+            ProcessRole.MAIN,
+            None,
+            "SIGSEGV",
+            CauseClass.NATIVE_FAULT,
+        ),
+        (
+            ("g++: fatal error: Killed signal terminated program cc1plus",),
+            ProcessRole.MAIN,
+            None,
+            "SIGKILL",
+            CauseClass.OOM_KILLED,
+        ),
+    ],
+)
+def test_other_tellers_words(
+    lines: tuple[str, ...], role: ProcessRole, pid: int, signal: str, kind: CauseClass
+) -> None:
+    death = incident_of(*lines).first_death
+
+    assert (death.role, death.pid, death.signal, death.cause.kind) == (role, pid, signal, kind)
+
+
+def test_a_record_without_newlines_tells_its_death_before_its_traceback() -> None:
+    incident = incident_of(
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 4 "
+        "(pid: 4242) of binary: /usr/bin/python      Traceback (most recent call last):   File "
+        '"/usr/bin/torchrun", line 33, in <module>'
+    )
+
+    assert incident.first_death.pid == 4242
+    assert incident.first_death.signal == "SIGKILL"
+
+
+def test_a_handlers_dump_that_names_its_process_once_is_one_dump() -> None:
+    incident = incident_of(
+        "[node1:4242:0:4300] Caught signal 11 (Segmentation fault: address not mapped)",
+        "==== backtrace ====",
+        "    0  /lib64/libucs.so.0(+0x194a3) [0x7f0b015bf4a3]",
+        "    1  /opt/app/libpool.so.0(take+0x1b) [0x7f0b018a572b]",
+    )
+
+    assert incident.first_death.pid == 4242
+    assert incident.first_death.module == "libpool.so.0"
+
+
+def test_threads_that_terminate_into_each_other_are_read_for_what_they_say() -> None:
+    incident = incident_of(
+        "terminate called after throwing an instance of 'c10::DistBackendErrorterminate called "
+        "after throwing an instance of ''",
+        "terminate called after throwing an instance of 'c10::DistBackendError'",
+        "c10::DistBackendError'",
+        "  what():  [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.HANG
+
+
+def test_an_exception_whose_message_was_cut_off_is_named_by_the_line_that_raises_it() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 3, in load',
+        "    raise RuntimeError(error_m",
+    )
+
+    assert incident.first_death.cause.detail == "RuntimeError, whose message is cut off"
+
+
+def test_a_title_that_repeats_a_line_is_read_and_a_bare_word_is_none() -> None:
+    told = incident_of("# Segmentation fault (Address not mapped to object [0x48])")
+    bare = parse_incident_log([b"# Segmentation fault\n\nHow to find it\n"])
+
+    assert told.first_death.signal == "SIGSEGV"
+    assert explain_incident(bare, "log") is None
+
+
+def test_a_debuggers_stops_are_no_deaths() -> None:
+    log = (
+        b"* thread #1, stop reason = breakpoint 1.1\n"
+        b"    frame #0: 0x0000000103165a14 pool.so`init + 4 at pool.cpp:38\n"
+        b"(lldb) s\n"
+        b"    frame #0: 0x0000000103165a18 pool.so`init + 8 at pool.cpp:39\n"
+    )
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+
+
+def test_the_kernels_module_is_named_even_where_it_is_libc() -> None:
+    incident = incident_of("a[1]: segfault at 0 ip 10 sp 2 error 4 in libc-2.31.so[10+20]")
+
+    assert incident.first_death.module == "libc-2.31.so"
+
+
+def test_openmp_is_the_place_where_nothing_else_is_on_the_stack() -> None:
+    incident = incident_of(
+        "Thread 0 Crashed:: Dispatch queue: com.apple.main-thread",
+        "0   libsystem_kernel.dylib  0x00007fff9262c286 __pthread_kill + 10",
+        "1   libsystem_c.dylib  0x00007fff8b0edb53 abort + 129",
+        "2   libomp.dylib  0x0000000103c390e8 __kmp_register_library_startup() + 1136",
+    )
+
+    assert incident.first_death.module == "libomp.dylib"
+    assert incident.first_death.signal == "SIGABRT"

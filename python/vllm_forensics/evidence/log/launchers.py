@@ -10,6 +10,7 @@ from vllm_forensics.model.incident import ClueKind
 _ENDED: Final = r"(?:killed|terminated|signaled|died|exited|crashed|ended|stopped|shut ?down)"
 _EXAMPLE_VERBS: Final = (
     ("by signal ", "Worker process 4242 was killed by signal 9"),
+    ("by signal: ", "WARN: child terminated by signal: 11: Segmentation fault"),
     ("with signal ", "Shard process was signaled to shutdown with signal 4 rank=0"),
     (
         "on signal ",
@@ -33,7 +34,8 @@ BATCH: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "srun: error: ",
-            r"tasks? [\d,-]{1,200}: (?P<signal>Segmentation fault|Bus error|Illegal instruction|"
+            r"(?P<name>task)s? [\d,-]{1,200}: (?P<signal>Segmentation fault|Bus error|"
+            r"Illegal instruction|"
             r"Floating point exception|Aborted|Killed)",
             "srun: error: node1: task 3: Segmentation fault (core dumped)",
             of_another=True,
@@ -41,9 +43,32 @@ BATCH: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "srun: error: ",
-            r"tasks? [\d,-]{1,200}: (?P<detail>Out Of Memory)",
+            r"(?P<name>task)s? [\d,-]{1,200}: (?P<detail>Out Of Memory)",
             "srun: error: node1: task 3: Out Of Memory",
             signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "=   EXIT CODE: ",
+            r"^=   EXIT CODE: (?P<signal>[46789]|11)$",
+            "=   EXIT CODE: 9",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " noticed that process rank ",
+            r"noticed that process (?P<name>rank) \d{1,9} with PID (?P<pid>\d{1,9}) on node "
+            r"\S{1,200} exited on\s*$",
+            "mpiexec noticed that process rank 0 with PID 4242 on node n1 exited on ",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "signal ",
+            r"^signal (?P<signal>\d{1,2}) \((?:Aborted|Segmentation fault|Killed|Bus error|"
+            r"Illegal instruction|Floating point exception)\)\.$",
+            "signal 6 (Aborted).",
             of_another=True,
         ),
         Phrase(

@@ -31,6 +31,9 @@ _LOGGER: Final = re.compile(
     r"|\[\d{1,9}\] (?=\[)"
     rf"|\((?P<who>(?:EngineCore|Worker|VllmWorker|APIServer)\w{{0,20}})\) (?:{_LEVEL} )?"
     r"(?:\[[\w.]{1,60}:\d{1,6}\] ?)?"
+    # mpirun --tag-output --timestamp-output: Sun Jan 28 12:09:59 2018[1,279]<stderr>:
+    r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?(?:\[\d{1,4},\d{1,6}\])?"
+    r"<std(?:err|out)>: ?"
     # SGLang: TP3], DP0 TP3]
     r"|(?:DP\d{1,3} )?(?:TP\d{1,3} )?(?:EP\d{1,3} )?(?:PP\d{1,3})?\] "
 )
@@ -51,7 +54,15 @@ _UNIT: Final = re.compile(
 )
 _RANK: Final = re.compile(r"\[(?P<rank>(?:default|rank|Rank )\d{1,5})\]")
 _PLACE: Final = re.compile(r"\[?[\w./-]{1,80}:\d{1,6}\]:?")
-_WRITERS: Final = {"core.py": "EngineCore"}
+_WRITERS: Final = {
+    "core.py": "EngineCore",
+    "engine.py": "MQLLMEngine",
+    "gpu_model_runner.py": "Worker",
+    "gpu_worker.py": "Worker",
+    "async_llm.py": "APIServer",
+    "serving_chat.py": "APIServer",
+    "launcher.py": "APIServer",
+}
 """vLLM's files that only one kind of process logs from."""
 _DROPPED: Final = {"[stderr]", "[stdout]", "(raylet)", "[ERROR]", "[INFO]", "[WARNING]"}
 _PAIR: Final = re.compile(r"(?:rank|RANK)=\w+")

@@ -94,7 +94,7 @@ FORMS: Final = (
     # tvm-ffi:   File "src/f.cc", line 12, in ns::f()
     re.compile(rf"\s*File \"{_NATIVE_FILE}\", line \d{{1,9}}, in (?P<function>\S.{{0,400}})"),
     # Rust:    4: ns::f
-    re.compile(r"\s{1,4}\d{1,3}: +(?:0x[0-9a-f]+ - )?(?P<function>[\w<][\w:<>{}, &*'#-]{2,400})$"),
+    re.compile(r"\s{0,4}\d{1,3}: +(?:0x[0-9a-f]+ - )?(?P<function>[\w<][\w:<>{}, &*'#-]{2,400})$"),
     # Go, main.f with its arguments in hexadecimal
     re.compile(r"(?P<function>[\w./-]{1,200}\.[\w.()*]{1,120})\([^()]{0,200}\)$"),
 )
@@ -228,17 +228,25 @@ class NativeBlock:
 
     def goes_on(self, text: str) -> bool:
         """Is it a frame of this stack, and not the beginning of another?"""
-        is_other = len(self._calls) > 1 and begins_lone_stack(text)
+        few = 0 if self._clue.kind is ClueKind.STACK else 1
+        is_other = len(self._calls) > few and begins_lone_stack(text)
         return not is_other and self._frame(text) is not None
+
+    @property
+    def source(self) -> str:
+        """Who wrote the line."""
+        return self._clue.source
 
     @property
     def done(self) -> bool:
         """Has it waited long enough for another frame?"""
         return self._silent > _PATIENCE
 
-    def close(self) -> Clue:
-        """The clue with all that came."""
+    def close(self) -> Clue | None:
+        """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
         calls = (*self._clue.native, *self._calls)
+        if self._clue.kind is ClueKind.STACK and len(calls) < 2:
+            return None
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
             names = [call.function for call in calls[:_TOP] if call.function]

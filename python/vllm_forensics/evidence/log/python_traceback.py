@@ -22,6 +22,7 @@ _LAST: Final = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{1,80})(?:: (?P<message>.*)|:? *$)"
 )
 _IS_EXCEPTION: Final = re.compile(r".*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Group)$")
+_RAISE: Final = re.compile(r"\s+raise (?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{1,80})\b")
 _DECORATION: Final = " +|-"
 _MAX_FRAMES: Final = 64
 _MAX_LINES: Final = 400
@@ -58,6 +59,8 @@ class TracebackBlock:
         self._frames: list[PythonCall] = []
         self._lines = 0
         self._after_frame = False
+        self._end: LogLine | None = None
+        """The last line of source."""
         self.last: LogLine | None = None
         """The line that names the exception."""
 
@@ -80,6 +83,7 @@ class TracebackBlock:
             self._after_frame = True
             return True
         if not text.strip() or text.startswith("  "):
+            self._end = line if text.strip() else self._end
             return True
         bare = text.lstrip(_DECORATION)
         match = _LAST.match(bare)
@@ -104,7 +108,7 @@ class TracebackBlock:
     def close(self) -> Clue | None:
         """The exception; None where none was named, or only that of a group."""
         if self.last is None or self.is_group:
-            return None
+            return self._cut_off()
         match = _LAST.match(self.last.text)
         kind = match["type"] if match else ""
         message = (match["message"] or "") if match else ""
@@ -116,6 +120,20 @@ class TracebackBlock:
             detail=f"{name}: {message}"[:_MAX_MESSAGE] if message else name,
             python=tuple(reversed(self._frames)),
             time=self.last.time or self._first.time,
+        )
+
+    def _cut_off(self) -> Clue | None:
+        """The exception of a traceback that ends in the line that raises it."""
+        match = _RAISE.match(self._end.text) if self._end is not None else None
+        if match is None or self._end is None or self.is_group:
+            return None
+        name = match["type"].rpartition(".")[2]
+        return replace(
+            clue_at(
+                self._end, ClueKind.ECHO if name in ECHO_TYPES else ClueKind.EXCEPTION, "python"
+            ),
+            detail=f"{name}, whose message is cut off",
+            python=tuple(reversed(self._frames)),
         )
 
 

@@ -73,6 +73,8 @@ _MENTION: Final = re.compile(
     r"(?i)segmentation fault|segfault|core dumped|\bkilled\b|crash|SIGSEGV|SIGKILL|OOM"
 )
 _SEEN_MAX: Final = 5
+_HEADING: Final = re.compile(r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}")
+_BARE: Final = re.compile(r"[A-Za-z ]+\W{0,4}")
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
@@ -85,6 +87,14 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     for piece in as_utf8(pieces):
         scanner.feed(piece)
     return scanner.close()
+
+
+def _of_heading(line: LogLine) -> Clue | None:
+    """What an issue's title repeats of a log: more than a bare `Segmentation fault`."""
+    match = _HEADING.match(line.text)
+    if match is None or _BARE.fullmatch(line.text, match.end()) is not None:
+        return None
+    return BOOK.read(replace(line, text=line.text[match.end() :]))
 
 
 def _is_lone(line: LogLine, block: Block | None) -> bool:
@@ -197,7 +207,7 @@ class _Scanner:
         for line in log_lines(raw, self._line):
             if line.pid is not None and line.tagged:
                 self._live(line.pid, line.name or "", line.time)
-            block = self._blocks.get(line.stream)
+            block = self._blocks.get(line.stream) or self._one_handler(line)
             if has_needle and self._begin(line, block):
                 continue
             if block is not None and (not has_needle or _comes_first(block, line)):
@@ -208,6 +218,14 @@ class _Scanner:
                     continue
             if has_needle:
                 self._phrase(line)
+
+    def _one_handler(self, line: LogLine) -> Block | None:
+        """UCX names host and process in the first line of its dump, and in no other."""
+        if line.stream or len(self._blocks) != 1:
+            return None
+        (block,) = self._blocks.values()
+        is_own = isinstance(block, NativeBlock) and block.source == "a signal handler"
+        return block if is_own else None
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
         """Open the dump, traceback or stack that begins in this line."""
@@ -231,7 +249,7 @@ class _Scanner:
         return True
 
     def _phrase(self, line: LogLine) -> None:
-        clue = BOOK.read(line)
+        clue = BOOK.read(line) or _of_heading(line)
         block = self._blocks.get(line.stream)
         if clue is None:
             if block is not None:

@@ -117,7 +117,8 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "(core dumped)",
-            rf"(?:^|\W)(?P<signal>{_DEATHS}) +\(core dumped\)",
+            rf"(?:^|\W)(?:line \d{{1,9}}: +(?P<pid>\d{{1,20}}) )?(?P<signal>{_DEATHS}) +"
+            r"\(core dumped\)",
             "timeout: Segmentation fault (core dumped)",
         ),
         Phrase(
@@ -164,7 +165,7 @@ SYSTEMD: Final = Family(
         Phrase(
             ClueKind.CHILD,
             " process exited, code=",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: (?:Main|Control) process exited, "
+            r"(?P<name>[\w@.\\-]{1,200})\.service: (?:[Mm]ain|[Cc]ontrol) process exited, "
             r"code=(?:dumped|killed), "
             r"status=(?P<signal>\d{1,20})/\w{1,60}",
             "serve.service: Main process exited, code=dumped, status=11/SEGV",

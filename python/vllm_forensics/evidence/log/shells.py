@@ -76,6 +76,11 @@ RESTARTS: Final = Family(
                 "serve.service: Scheduled restart job, restart counter is at 2.",
             ),
             (
+                "holdoff time over, scheduling restart",
+                r"(?P<name>[\w@.\\-]{1,200})\.service (?P<detail>holdoff time over)",
+                "serve.service holdoff time over, scheduling restart.",
+            ),
+            (
                 "spawned: '",
                 r"spawned: '(?P<name>[^']{1,80})' with pid (?P<pid>\d{1,20})",
                 "2026-01-15 08:12:45,123 INFO spawned: 'serve' with pid 4242",
