@@ -48,6 +48,7 @@ _PRINTERS: Final = "/usr/share/gcc/python"
 _MEMORY: Final = 16 << 30
 _CHUNK: Final = 1 << 16
 _OFFERED: Final = "debug"
+_INDEXES: Final = "indexes"
 _OWN: Final = {
     "x86_64": {Architecture.X86_64, Architecture.I386},
     "i686": {Architecture.I386},
@@ -142,6 +143,22 @@ class GdbSession:
             raise ToolError("gdb is not running", remedy="this is a defect: report it")
         offer_debug_file(self._folder / _OFFERED, build_id, path)
         self.console(f"set debug-file-directory {self.debug_folders}")
+
+    @contextlib.contextmanager
+    def offered_index(self, build_id: str, index: bytes) -> Iterator[None]:
+        """Let gdb read a build's debug information by a given index, in the block."""
+        if self._folder is None:
+            raise ToolError("gdb is not running", remedy="this is a defect: report it")
+        folder = self._folder / _INDEXES
+        folder.mkdir(exist_ok=True)
+        (folder / f"{build_id}.gdb-index").write_bytes(index)
+        self.console(f"set index-cache directory {folder}")
+        self.console("set index-cache enabled on")
+        try:
+            yield
+        finally:
+            # Left on, gdb would write indexes of what it reads next.
+            self.console("set index-cache enabled off")
 
     def command(self, text: str, *, timeout_s: float | None = None) -> list[str]:
         """Send one MI command and return every line up to and with its result.

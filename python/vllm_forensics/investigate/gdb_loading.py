@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Final
 
@@ -11,6 +12,7 @@ from vllm_forensics.diagnosis.runtime_frames import is_runtime_module
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.gdb_mi import MiFrame, parse_records, parse_thread_ids
+from vllm_forensics.investigate.gdb_budget import GdbBudget
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.process import (
@@ -65,11 +67,12 @@ class GdbLoader:
     that module is added, and the list is asked for again.
     """
 
-    def __init__(self, notes: CoreImage, store: ModuleStore, core: str) -> None:
+    def __init__(self, notes: CoreImage, store: ModuleStore, core: str, budget: GdbBudget) -> None:
         """`core` is the file's path."""
         self._notes = notes
         self._store = store
         self._core = core
+        self._budget = budget
         self._printers_wanted = True
         self._needed: frozenset[str | None] | None = None
         self.loaded: set[str] = set()
@@ -91,7 +94,9 @@ class GdbLoader:
         needed = self._needed is None or path in self._needed
         if needed and program is not None and isinstance(self._store(program), Known):
             self._offer_debug_file(session, program)
-            session.command(f"-file-exec-and-symbols {session.link(self._store.path_of(program))}")
+            with self._index(session, program):
+                link = session.link(self._store.path_of(program))
+                session.command(f"-file-exec-and-symbols {link}")
             self.loaded.add(program.path)
         opened = parse_records(session.console(f"core-file {session.link(self._core)}"))
         if not opened.ok:
@@ -127,9 +132,17 @@ class GdbLoader:
         hidden = not self._offer_debug_file(session, module) and is_runtime_module(module.path)
         if hidden:
             session.console("set debug-file-directory /nonexistent")
-        session.console(f"add-symbol-file {link} -o {module.bias:#x}")
+        with self._index(session, module):
+            session.console(f"add-symbol-file {link} -o {module.bias:#x}")
         if hidden:
             session.console(f"set debug-file-directory {session.debug_folders}")
+
+    def _index(self, session: GdbSession, module: Module) -> AbstractContextManager[None]:
+        """What the block loads is read by an index, where it is huge."""
+        index = self._budget.index_of(module)
+        if index is None or module.build_id is None:
+            return nullcontext()
+        return session.offered_index(module.build_id, index)
 
     def _offer_debug_file(self, session: GdbSession, module: Module) -> bool:
         """Let gdb find what the user gave for this build; False where nothing was given."""

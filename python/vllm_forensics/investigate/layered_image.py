@@ -23,6 +23,7 @@ from vllm_forensics.evidence.gdb_mi import (
     parse_variables,
     plain_function_name,
 )
+from vllm_forensics.investigate.gdb_budget import GdbBudget
 from vllm_forensics.investigate.gdb_loading import GdbLoader
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.walked_stacks import WalkedStacks
@@ -68,7 +69,8 @@ class LayeredImage:
     ) -> None:
         """`core` is the file's path; a reader that is None is not asked."""
         self._notes = notes
-        self._loader = GdbLoader(notes, store, core)
+        self._budget = GdbBudget(notes, store)
+        self._loader = GdbLoader(notes, store, core, self._budget)
         self._walks = (
             WalkedStacks(notes, store, core, unwinder, self._loader.bad_calls) if unwinder else None
         )
@@ -94,10 +96,14 @@ class LayeredImage:
         if self._gdb is not None:
             self._gdb.__exit__(kind, error, trace)
 
+    def ask_for_all(self) -> None:
+        """Have gdb read huge debug information too, for values that it else leaves out."""
+        self._budget.is_limited = False
+
     @property
     def gdb_gap(self) -> Gap | None:
-        """Why gdb gave nothing, if that is so and was not wanted."""
-        return None if self._gap is _NOT_ASKED else self._gap
+        """Why gdb gave nothing, or not all, if that is so and was not wanted."""
+        return self._budget.gap if self._gap in {None, _NOT_ASKED} else self._gap
 
     @property
     def unwinder_gap(self) -> Gap | None:
@@ -202,6 +208,8 @@ class LayeredImage:
         """See `Image.variable`; only names and member paths are evaluated, never calls."""
         if not _EXPRESSION.fullmatch(name):
             return Gap(what=f"{name!r} is not evaluated: it is no plain expression", tier=Tier.GDB)
+        if not self._budget.allows(frame):
+            return Gap(what=f"gdb is not asked for {name}: that takes long", tier=Tier.GDB)
         thread = self._gdb_thread(self.threads[0])
         if isinstance(thread, Gap):
             return thread
@@ -237,6 +245,8 @@ class LayeredImage:
         wanted = wanted[:_FRAMES_WITH_VARIABLES]
         if thread.crashed:
             self._walked = frames
+        if thread.crashed and self._gap is None:
+            wanted = self._budget.affordable(wanted)
         if not thread.crashed or not wanted:
             return walked
         self._loader.needs(frame.module for frame in frames[: wanted[-1].index + 1])
