@@ -1,27 +1,14 @@
-"""Finds the lines of a large log that hold any of many words, at the cost of a few reads.
-
-A log says the same over and over, with other numbers. So lines are compared by their shape: what
-is left of them without digits, the letters of hexadecimal numbers and some punctuation. A word
-whose own shape does not stand in a line's shape does not stand in the line; and a shape that was
-once found to hold no word's is known from then on. Of most chunks every shape is known. Where a
-log is prose, and no line like another, its vocabulary is still small: what is new is looked
-through token by token.
-"""
+"""Finds the lines of a large log that hold any of many words, in one pass over its bytes."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-_DROPPED: Final = b"0123456789abcdef"
+from ahocorasick_rs import BytesAhoCorasick, Implementation
+
 _CHUNK: Final = 1 << 16
-_MAX_SHAPES: Final = 1 << 14
-_MAX_SHAPE: Final = 512
-"""Longer shapes are not kept: memory stays bounded."""
-_MANY: Final = 64
-_MAX_TOKENS: Final = 1 << 15
-_MAX_TOKEN: Final = 64
 
 
 class Hit(NamedTuple):
@@ -33,80 +20,19 @@ class Hit(NamedTuple):
     """How many newlines stand before it, from the place where the search began."""
 
 
-class Words:
-    """The words to find, and what is known to hold none of them; for one log."""
-
-    def __init__(self, given: Iterable[bytes]) -> None:
-        """Take words, none of which holds a newline."""
-        by_part: dict[bytes, list[tuple[bytes, bytes]]] = {}
-        for word in given:
-            shape = _shape(word)
-            by_part.setdefault(max(shape.split(), key=len), []).append((shape, word))
-        self._by_part = {part: tuple(members) for part, members in by_part.items()}
-        self._harmless: set[bytes] = set()
-        """Shapes of lines."""
-        self._plain: set[bytes] = set()
-        """Tokens of shapes, what stands between blanks; a text's are soon all known."""
-        self._parts: dict[bytes, tuple[bytes, ...]] = {}
-        """The other tokens, each with the parts of words that it holds."""
-
-    def suspicious(self, chunk: bytes, shapes: list[bytes]) -> dict[bytes, tuple[bytes, ...]]:
-        """The shapes of a chunk's lines that may hold a word, each with the words."""
-        unknown = set(shapes) - self._harmless
-        if not unknown:
-            return {}
-        text = b"\n".join(unknown)
-        present = [
-            (shape, word)
-            for part in self._parts_in(text)
-            for shape, word in self._by_part[part]
-            if shape in text
-        ]
-        real = [pair for pair in present if pair[1] in chunk]
-        if present and not real and len(unknown) > _MANY:
-            return {}  # no word after all, and prose: which shapes are harmless is not worth it
-        odd = {
-            shape: tuple([word for short, word in present if short in shape])
-            for shape in unknown
-            if present
-        }
-        if len(self._harmless) > _MAX_SHAPES:
-            self._harmless.clear()
-        self._harmless.update(
-            [shape for shape in unknown if not odd.get(shape) and len(shape) < _MAX_SHAPE]
-        )
-        return {shape: words for shape, words in odd.items() if words} if real else {}
-
-    def _parts_in(self, text: bytes) -> list[bytes]:
-        """The parts of words that stand in the text."""
-        odd = set(text.split()) - self._plain
-        new = [token for token in odd if token not in self._parts]
-        found = {part for token in odd for part in self._parts.get(token, ())}
-        if new:
-            together = b" ".join(new)
-            here = [part for part in self._by_part if part in together]
-            found.update(here)
-            if len(self._plain) > _MAX_TOKENS or len(self._parts) > _MAX_TOKENS:
-                self._plain.clear()
-                self._parts.clear()
-            for token in new:
-                if len(token) > _MAX_TOKEN:
-                    continue
-                parts = tuple([part for part in here if part in token])
-                if parts:
-                    self._parts[token] = parts
-                else:
-                    self._plain.add(token)
-        return [part for part in self._by_part if part in found]
+@lru_cache(maxsize=8)
+def words(given: tuple[bytes, ...]) -> BytesAhoCorasick:
+    """An automaton of all words: its time does not grow with their number."""
+    return BytesAhoCorasick(given, implementation=Implementation.DFA)
 
 
 class Search:
     """Goes through one piece of a log, forwards."""
 
-    def __init__(self, data: bytes, words: Words, end: int) -> None:
-        """Begin before the first byte; nothing from `end` on is read."""
+    def __init__(self, data: bytes, given: BytesAhoCorasick, end: int) -> None:
+        """Begin before the first byte; nothing from `end` on is read. No word holds a newline."""
         self._data = data
-        self._words = words
+        self._words = given
         self._end = end
         self._read_to = 0
         self._lines = 0
@@ -125,27 +51,23 @@ class Search:
 
     def _look(self) -> None:
         """Read one more chunk, up to the end of a line."""
-        start = self._read_to
-        stop = self._data.rfind(b"\n", start, min(start + _CHUNK, self._end)) + 1
+        data, start = self._data, self._read_to
+        stop = data.rfind(b"\n", start, min(start + _CHUNK, self._end)) + 1
         if stop == 0:  # a long line
-            stop = self._data.find(b"\n", start, self._end) + 1 or self._end
-        chunk = self._data[start:stop]
-        shapes = chunk.translate(None, _DROPPED).split(b"\n")
-        suspicious = self._words.suspicious(chunk, shapes)
-        if suspicious:
-            at = start
-            for number, (shape, line) in enumerate(zip(shapes, chunk.split(b"\n"), strict=True)):
-                if shape in suspicious and any(word in line for word in suspicious[shape]):
-                    self._hits.append(Hit(at, self._lines + number))
-                at += len(line) + 1
-        self._lines += len(shapes) - 1
+            stop = data.find(b"\n", start, self._end) + 1 or self._end
+        counted, known_to = start, start
+        for _, at, _ in self._words.find_matches_as_indexes(data[start:stop]):
+            if start + at < known_to:
+                continue  # the line is known already
+            line = data.rfind(b"\n", counted, start + at) + 1 or counted
+            self._lines += data.count(b"\n", counted, line)
+            counted = line
+            self._hits.append(Hit(line, self._lines))
+            known_to = data.find(b"\n", start + at, stop) + 1 or stop
+        self._lines += data.count(b"\n", counted, stop)
         self._read_to = stop
 
     @property
     def lines_read(self) -> int:
         """Newlines in all that was searched."""
         return self._lines
-
-
-def _shape(text: bytes) -> bytes:
-    return text.translate(None, _DROPPED)

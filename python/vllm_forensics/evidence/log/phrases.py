@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
+
+from ahocorasick_rs import AhoCorasick, Implementation
 
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
@@ -71,30 +74,44 @@ class PhraseBook:
     """Families made ready to be searched for in lines."""
 
     def __init__(self, families: Iterable[Family]) -> None:
-        """Compile every pattern; the first that matches a line wins."""
+        """Take the phrases in order; the first that matches a line wins."""
         self._entries = tuple(
-            (phrase.needle, re.compile(phrase.pattern), phrase, family.source)
-            for family in families
-            for phrase in family.phrases
+            (phrase, family.source) for family in families for phrase in family.phrases
         )
-
-    @property
-    def needles(self) -> tuple[bytes, ...]:
+        of_needle: dict[str, list[int]] = {}
+        for number, (phrase, _) in enumerate(self._entries):
+            of_needle.setdefault(phrase.needle, []).append(number)
+        self._numbers = tuple(tuple(numbers) for numbers in of_needle.values())
+        self._search = AhoCorasick(of_needle, implementation=Implementation.DFA)
+        self.needles = tuple(needle.encode() for needle in of_needle)
         """What the log has to be searched for."""
-        return tuple(dict.fromkeys(needle.encode() for needle, _, _, _ in self._entries))
 
     def read(self, line: LogLine) -> Clue | None:
         """What the line says, where it is one of the phrases."""
         text = line.text
-        for needle, pattern, phrase, source in self._entries:
-            at = text.find(needle)
-            if at >= 0:
-                match = pattern.search(text, max(0, at - _BEFORE), at + _BEHIND)
-                if match is not None and not (
-                    phrase.in_prose and _DOUBT.search(text, 0, match.end())
-                ):
-                    return _clue(line, phrase, source, match.groupdict())
+        for number, at in self._candidates(text):
+            phrase, source = self._entries[number]
+            match = _compiled(phrase.pattern).search(text, max(0, at - _BEFORE), at + _BEHIND)
+            if match is not None and not (phrase.in_prose and _DOUBT.search(text, 0, match.end())):
+                return _clue(line, phrase, source, match.groupdict())
         return None
+
+    def _candidates(self, text: str) -> list[tuple[int, int]]:
+        """The phrases whose needle stands in the text, in order, with the needle's first place."""
+        first: dict[int, int] = {}
+        if not text.isascii():  # JSON may hold half of a pair: '\\ud800' has no UTF-8
+            text = text.encode("utf-8", "replace").decode("utf-8")
+        for needle, start, _ in self._search.find_matches_as_indexes(text, overlapping=True):
+            first.setdefault(needle, start)
+        return sorted(
+            (number, at) for needle, at in first.items() for number in self._numbers[needle]
+        )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled when a line is first held against it: most of hundreds never are."""
+    return re.compile(pattern)
 
 
 def clue_at(line: LogLine, kind: ClueKind, source: str) -> Clue:

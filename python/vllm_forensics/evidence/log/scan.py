@@ -23,7 +23,7 @@ from vllm_forensics.evidence.log.languages import FRAMEWORKS, JULIA, NODE, R
 from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import NativeBlock, begins_lone_stack
-from vllm_forensics.evidence.log.needles import Search, Words
+from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook, clue_at
 from vllm_forensics.evidence.log.python_traceback import (
@@ -117,7 +117,7 @@ def _comes_first(block: Block, line: LogLine) -> bool:
 class _Scanner:
     def __init__(self) -> None:
         self._rest = b""
-        self._words = Words(_NEEDLES)
+        self._words = words(_NEEDLES)
         self._line = 0
         self._size = 0
         self._clues: list[Clue] = []
@@ -183,7 +183,9 @@ class _Scanner:
 
     def _note_lives(self, data: bytes, start: int, stop: int) -> None:
         """Who wrote something in a stretch that holds nothing else of interest."""
-        for match in _PREFIX.finditer(data, start, stop):
+        # A few processes write most of it: of each, the last line tells.
+        last = {match[2]: match for match in _PREFIX.finditer(data, start, stop)}
+        for match in last.values():
             clock = _CLOCK.search(data, match.end(), min(stop, match.end() + 40))
             self._live(
                 int(match[2]),

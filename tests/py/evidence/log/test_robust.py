@@ -119,6 +119,14 @@ def test_memory_does_not_grow_with_noise(line: bytes) -> None:
     assert peak(10_000) < 1.5 * peak(2_000) + 100_000
 
 
+def test_half_a_pair_of_utf_16_in_json_is_read() -> None:
+    line = rb'{"log":"\ud800 Out of memory: Killed process 42 (serve) \udfff\n"}'
+
+    reading = parse_incident_log([line + b"\n"])
+
+    assert [clue.pid for clue in reading.clues] == [42]
+
+
 def test_clues_are_kept_up_to_a_bound() -> None:
     reading = parse_incident_log([b"Worker W pid 1 died, exit code: -11\n" * 9_000])
 
