@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.capture.core_keepers import systemd_facts
@@ -35,6 +35,7 @@ from vllm_forensics.investigate.journal_image import JournalImage
 from vllm_forensics.model.answer import Depth, Gap, Known, Tier
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.journal import CoreState, JournalCrash
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import (
     Crash,
     Failure,

@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -42,6 +42,7 @@ from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.finding import Diagnosis
 from vllm_forensics.model.kept_core import KeptCore
 from vllm_forensics.model.process import Module, Thread
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import (
     Crash,
     Failure,

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.model.locations import Symbolization
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Failure
 
 

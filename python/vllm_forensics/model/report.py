@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 
 from vllm_forensics.model.answer import Depth, Gap
 from vllm_forensics.model.cases import Seen
 from vllm_forensics.model.finding import Access, FaultKind, Origin
 from vllm_forensics.model.process import Address, Architecture, Signal
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.signature import SignaturePart
 from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -16,6 +15,7 @@ from rich.theme import Theme
 
 from vllm_forensics.model.cases import Seen
 from vllm_forensics.model.finding import Access, Certainty, Origin
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Failure, Report, SourceExcerpt, ThreadReport
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, FrameKind, Variable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -27,6 +26,7 @@ from vllm_forensics.investigate.triage import (
     with_kept_modules,
 )
 from vllm_forensics.model.answer import Depth
+from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Report
 from vllm_forensics.render.clean import clean
 
