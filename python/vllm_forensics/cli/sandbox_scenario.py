@@ -47,8 +47,8 @@ def wanted_of(given: Mapping[str, Any]) -> Wanted:
 
     """
     from vllm_forensics.investigate.sandbox import Wanted
-    from vllm_forensics.sandbox.load import Trigger
     from vllm_forensics.sandbox.snapshots import SnapshotsWanted
+    from vllm_forensics.sandbox.trigger import Trigger
 
     if given["load"] is not None and given["trigger"] is not None:
         raise UsageError("--load and --trigger are two loads", remedy="leave one of them out")

@@ -22,17 +22,16 @@ from vllm_forensics.model.sandbox import (
 )
 from vllm_forensics.sandbox.engine.interface import Engine
 from vllm_forensics.sandbox.load import (
-    Trigger,
     drawn,
     parse_load,
     require_fits_model,
-    triggered,
     uniform,
 )
 from vllm_forensics.sandbox.recorder import Recorder
 from vllm_forensics.sandbox.recording_lines import RecordingWriter
 from vllm_forensics.sandbox.run import OpenEngine, run
 from vllm_forensics.sandbox.snapshots import SnapshotKeeper, SnapshotsWanted
+from vllm_forensics.sandbox.trigger import Trigger, conditions, triggered
 
 _COMPARED_EVENTS: Final = 300_000
 """Beyond that a run takes long, and is not done again with other parameters."""
@@ -43,6 +42,8 @@ class Wanted:
     """What was asked for on the command line."""
 
     vllm: str | None = None
+    full: bool = False
+    """Drive the whole vLLM of this Python, with torch."""
     engine: Generation | None = None
     parameters: Parameters
     requests: int = 10
@@ -112,9 +113,13 @@ def prepared(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> Prepared:
     """
     if wanted.parameters.plant is not None:
         wanted = _planted(wanted)
-    tree = None if wanted.vllm is None else find_tree(wanted.vllm, on_fetch=on_fetch)
-    opened = _engine(wanted.engine, tree)
+    vllm = wanted.vllm or ("installed" if wanted.full else None)
+    tree = None if vllm is None else find_tree(vllm, on_fetch=on_fetch)
+    opened = _whole(tree) if wanted.full else _engine(wanted.engine, tree)
     generation = Generation.REFERENCE if tree is None else tree.generation
+    if wanted.trigger is not None:
+        parameters = conditions(wanted.trigger, wanted.parameters, generation)
+        wanted = replace(wanted, parameters=parameters)
     load = _load(wanted, generation)
     require_fits_model(load, wanted.parameters.max_model_len)
     return Prepared(
@@ -163,6 +168,16 @@ def _engine(wanted: Generation | None, tree: VllmTree | None) -> OpenEngine:
             remedy="leave --engine out, or give another --vllm",
         )
     return _opener(found, tree)
+
+
+def _whole(tree: VllmTree | None) -> OpenEngine:
+    from vllm_forensics.sandbox.engine.v1 import opened_v1
+
+    if tree is None or tree.generation is not Generation.V1:
+        raise UsageError(
+            "only vLLM's second engine is driven whole", remedy="leave --full out for an older one"
+        )
+    return partial(opened_v1, tree, full=True)
 
 
 def _planted(wanted: Wanted) -> Wanted:
@@ -223,7 +238,7 @@ def _one_change(parameters: Parameters) -> Iterator[tuple[str, Parameters]]:
     if parameters.chunked_prefill:
         yield "--no-chunked-prefill", replace(parameters, chunked_prefill=False)
     if parameters.cpu_blocks:
-        more = parameters.cpu_blocks * 4
+        more = max(parameters.cpu_blocks * 4, parameters.gpu_blocks)
         yield f"--cpu-blocks {more}", replace(parameters, cpu_blocks=more)
     for factor in (2, 4):
         blocks = parameters.gpu_blocks * factor

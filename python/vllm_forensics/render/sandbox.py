@@ -111,6 +111,9 @@ def _rows(run: SandboxRun, style: TerminalStyle) -> Iterator[tuple[str, Text]]:
             yield name, Text(_spark(values, total, max(20, style.width - 36)))
     yield "load", Text(_load(run))
     events = [f"{run.preemptions} preempted"] if run.preemptions else []
+    gone = len(run.load) - len(run.finished) - len(run.refused) - len(run.requests)
+    if gone > 0 and run.outcome in {Outcome.FINISHED, Outcome.VIOLATION}:
+        events.append(f"{gone} given up by {'its client' if gone == 1 else 'their clients'}")
     if run.refused:
         events.append(f"given up by the engine without an error: {_some(run.refused)}")
     if events:

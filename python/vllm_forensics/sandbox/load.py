@@ -1,15 +1,14 @@
-"""Loads: all alike, drawn from a seed, built to exhaust a pool, or read from lines of JSON."""
+"""Loads: all alike, drawn from a seed, or read from lines of JSON."""
 
 from __future__ import annotations
 
 import json
 import random
 from dataclasses import fields, replace
-from enum import StrEnum
 from typing import Any, Final
 
 from vllm_forensics.errors import UsageError
-from vllm_forensics.model.sandbox import Generation, Parameters, RequestSpec
+from vllm_forensics.model.sandbox import RequestSpec
 
 _MAX_REQUESTS: Final = 100_000
 _MAX_TOKENS: Final = 1_000_000
@@ -26,15 +25,6 @@ _NAMES: Final = {
     "prefix": "prefix",
     "abort_after": "abort_after",
 }
-
-
-class Trigger(StrEnum):
-    """A condition that a load is built for."""
-
-    EXHAUSTION = "exhaustion"
-    """Two requests that fit one by one, and not together."""
-    LONE_GROWTH = "lone-growth"
-    """One request whose prompt fits, and whose output does not."""
 
 
 def uniform(count: int, prompt_len: int, max_tokens: int) -> tuple[RequestSpec, ...]:
@@ -64,34 +54,6 @@ def drawn(load: tuple[RequestSpec, ...], seed: int) -> tuple[RequestSpec, ...]:
             )
         )
     return tuple(found)
-
-
-def triggered(
-    trigger: Trigger, parameters: Parameters, generation: Generation
-) -> tuple[RequestSpec, ...]:
-    """The smallest load that meets the condition in this pool.
-
-    Exhaustion: the blocks of all together are more than can be used, of each alone they are not.
-    The prompts take all that the engine admits, so the pool runs dry as soon as they grow.
-    """
-    size = parameters.block_size
-    usable = parameters.gpu_blocks - (generation is Generation.V1)
-    # The first engine keeps a hundredth of the pool back when it admits, not when requests grow.
-    kept = int(0.01 * parameters.gpu_blocks) if generation is Generation.V0 else 0
-    admitted = usable - kept
-    if trigger is Trigger.LONE_GROWTH:
-        _require(
-            admitted > 0, f"a pool of {parameters.gpu_blocks} blocks", "--gpu-blocks 2 or more"
-        )
-        grown = kept * size + 2
-        return (RequestSpec(id="0", prompt_len=admitted * size, max_tokens=grown),)
-    _require(admitted > 1, f"a pool of {parameters.gpu_blocks} blocks", "--gpu-blocks 3 or more")
-    first = (admitted + 1) // 2
-    more = kept // 2 * size + 2
-    return tuple(
-        RequestSpec(id=str(number), prompt_len=blocks * size, max_tokens=more)
-        for number, blocks in enumerate((first, admitted - first))
-    )
 
 
 def require_fits_model(load: tuple[RequestSpec, ...], max_model_len: int) -> None:

@@ -103,6 +103,31 @@ def test_the_window_story_shows_what_destroys_data_first() -> None:
     assert "(0.0 and 0.1)" in ended.out
 
 
+@pytest.mark.parametrize(
+    ("trigger", "version", "status", "told"),
+    [
+        ("swap-exhaustion", OLD, 1, "dies at step 1 RuntimeError: Aborted due to the lack of CPU"),
+        ("fork-window", OLD, 1, "dies at step 65 ValueError: Double free!"),
+        ("abort-in-flight", CURRENT, 0, "finishes 2 of 3 requests done"),
+    ],
+)
+def test_a_story_of_one_trigger_is_one_command(
+    trigger: str, version: str, status: int, told: str
+) -> None:
+    a_tree(version)
+
+    ended = sandbox("--vllm", version, "--trigger", trigger)
+
+    text = squeezed(ended.out)
+    assert ended.status == status
+    assert text.startswith(told)
+    if status:
+        assert "● allocate step 0" in text
+        assert "with one change alone: --best-of 1 · " in text
+    else:
+        assert "1 given up by its client" in text
+
+
 def test_a_stall_says_how_many_blocks_are_missing() -> None:
     a_tree(CURRENT)
 

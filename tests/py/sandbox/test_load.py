@@ -5,13 +5,11 @@ import json
 import pytest
 
 from vllm_forensics.errors import UsageError
-from vllm_forensics.model.sandbox import Generation, Parameters, RequestSpec
+from vllm_forensics.model.sandbox import RequestSpec
 from vllm_forensics.sandbox.load import (
-    Trigger,
     drawn,
     parse_load,
     require_fits_model,
-    triggered,
     uniform,
 )
 
@@ -58,22 +56,6 @@ def test_the_same_seed_draws_the_same_load() -> None:
     assert drawn(load, 7) == drawn(load, 7)
     assert drawn(load, 7) != drawn(load, 8)
     assert all(50 <= spec.prompt_len <= 150 for spec in drawn(load, 7))
-
-
-@pytest.mark.parametrize("generation", list(Generation))
-@pytest.mark.parametrize("blocks", [5, 100, 101, 1000])
-def test_exhaustion_needs_more_blocks_than_there_are_and_no_request_does(
-    generation: Generation, blocks: int
-) -> None:
-    parameters = Parameters(gpu_blocks=blocks)
-    usable = blocks - (generation is Generation.V1)
-
-    load = triggered(Trigger.EXHAUSTION, parameters, generation)
-
-    # The last token of all is never written: it needs no block.
-    needed = [-(-(spec.prompt_len + spec.max_tokens - 1) // 16) for spec in load]
-    assert sum(needed) > usable
-    assert max(needed) <= usable
 
 
 def test_a_prompt_that_no_model_takes_is_refused_with_what_to_type() -> None:

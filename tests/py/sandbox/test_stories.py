@@ -22,8 +22,9 @@ from vllm_forensics.model.sandbox import (
 from vllm_forensics.sandbox import recorder
 from vllm_forensics.sandbox.engine.interface import Engine
 from vllm_forensics.sandbox.engine.v0 import opened_v0
-from vllm_forensics.sandbox.load import Trigger, drawn, triggered, uniform
+from vllm_forensics.sandbox.load import drawn, uniform
 from vllm_forensics.sandbox.run import run
+from vllm_forensics.sandbox.trigger import Trigger, triggered
 
 pytestmark = pytest.mark.xdist_group("vllm-trees")
 

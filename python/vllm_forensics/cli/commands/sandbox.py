@@ -109,8 +109,11 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
 )
 @click.option(
     "--trigger",
-    type=click.Choice(["exhaustion", "lone-growth"]),
-    help="The smallest load with this effect in this pool.",
+    type=click.Choice(
+        ["exhaustion", "lone-growth", "swap-exhaustion", "fork-window", "abort-in-flight"]
+    ),
+    help="The smallest load with this effect in this pool, and the options that it needs: "
+    "swap-exhaustion and fork-window are 0.4's, abort-in-flight has a step in flight.",
 )
 @click.option(
     "--plant",
