@@ -24,6 +24,15 @@ _SYSTEMD_NAME: Final = re.compile(
     r"core\.(?P<comm>.+)\.(?P<uid>\d+)\.(?P<boot>[0-9a-f]{32})\.(?P<pid>\d+)\.(?P<usec>\d{10,20})"
     r"(?:\.(?:zst|lz4|xz))?$"
 )
+# /var/lib/apport/coredump/core._usr_bin_serve.1000.BOOT-ID.4242.TICKS: crashes that get no report.
+_APPORT_NAME: Final = re.compile(
+    r"core\.(?P<exe>_.+)\.(?P<uid>\d+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\."
+    r"(?P<pid>\d+)\.\d+$"
+)
+# wsl-crash-1726372480-366-_home_me_serve-11.dmp: |/wsl-capture-crash %t %E %p %s of WSL 2.3.17 on.
+_WSL_NAME: Final = re.compile(
+    r"wsl-crash-(?P<seconds>\d{9,11})-(?P<pid>\d+)-(?P<exe>.+)-(?P<signal>\d+)\.dmp"
+)
 _ATTRIBUTES: Final = {
     "executable": "exe",
     "command": "cmdline",
@@ -53,6 +62,33 @@ _APPORT_HEAD: Final = b"ProblemType:"
 _MAX_FACT: Final = 4096
 _MAX_LINE: Final = 64 << 20
 _MAX_FIELDS: Final = 100_000
+
+
+def named_facts(path: str) -> tuple[Facts, str | None]:
+    """What a keeper's name for the file says, and which keeper it was; neither for others' names.
+
+    In the names of apport and WSL a path's slashes are `_` (so `_` may be either) or `!`.
+    """
+    found = systemd_facts(path)
+    if found:
+        return found, "systemd-coredump"
+    name = path.rsplit("/", 1)[-1]
+    by_apport = _APPORT_NAME.fullmatch(name)
+    if by_apport is not None:
+        return (
+            ("executable", by_apport["exe"]),
+            ("user", by_apport["uid"]),
+            ("pid", by_apport["pid"]),
+        ), "apport"
+    by_wsl = _WSL_NAME.fullmatch(name)
+    if by_wsl is None:
+        return (), None
+    return (
+        ("executable", by_wsl["exe"]),
+        ("pid", by_wsl["pid"]),
+        ("time", _time_of(float(by_wsl["seconds"]))),
+        ("system", "WSL"),
+    ), "wsl-capture-crash"
 
 
 def systemd_facts(path: str) -> Facts:

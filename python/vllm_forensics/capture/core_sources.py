@@ -15,11 +15,18 @@ from typing import Final
 
 from vllm_forensics.capture.bundle import is_bundle, unpack_bundle
 from vllm_forensics.capture.compressed import PIECE, expand, is_compressed
+from vllm_forensics.capture.core_archive import (
+    HEAD,
+    archived_core,
+    cores_in_archive,
+    is_core_archive,
+    member_pieces,
+)
 from vllm_forensics.capture.core_keepers import (
     ApportReport,
     abrt_facts,
     is_apport,
-    systemd_facts,
+    named_facts,
 )
 from vllm_forensics.capture.files import open_regular, written_s
 from vllm_forensics.capture.private_folder import private_folder
@@ -31,10 +38,11 @@ from vllm_forensics.model.kept_core import KeptCore
 
 _PLACES: Final = (
     *(".", "/var/tmp/forensics", "/tmp", "/var/lib/systemd/coredump", "/var/crash"),  # noqa: S108
-    "/var/spool/abrt",
+    *("/var/spool/abrt", "/var/lib/apport/coredump"),
+    *("/cores", "/coredumps", "/var/core", "/var/cores", "/mnt/wslg/dumps"),
 )
+_WSL_CRASHES: Final = "/mnt/*/Users/*/AppData/Local/Temp/wsl-crashes"
 _MAX_ENTRIES: Final = 100_000
-_HEAD: Final = 64
 
 
 def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
@@ -55,7 +63,7 @@ def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
             named = sorted(glob.glob(path))  # noqa: PTH207 - str with surrogates
             found.extend(named or [path])
         else:
-            found.append(path)
+            found.extend(_archived(path) or [path])
     kept = dict.fromkeys(found)
     return [path for path in kept if since_s is None or _newness(path) >= since_s]
 
@@ -67,13 +75,25 @@ def _remote_cores(path: str) -> list[str]:
         return [path]  # its failure is told when it is opened
 
 
+def _archived(path: str) -> list[str]:
+    """The cores of an archive; none where it is no archive, or its failure is yet to be told."""
+    try:
+        head = _expanded_head(path, _head_of(path))
+        if not is_core_archive(head) or is_bundle(head):
+            return []
+        return cores_in_archive(path, read_pieces(path), _is_core_head)
+    except EvidenceError:
+        return []
+
+
 def newest_core() -> list[str]:
     """The youngest core in the usual places and where core_pattern points; empty if none is."""
     candidates = []
-    for place in dict.fromkeys((*_pattern_folders(), *_PLACES)):
+    windows = sorted(glob.glob(_WSL_CRASHES))  # noqa: PTH207 - str, as everywhere here
+    for place in dict.fromkeys((*_pattern_folders(), *_PLACES, *windows)):
         for path in cores_below(place):
             name = path.rsplit("/", 1)[-1]
-            if "core" in name or name.endswith(".crash"):
+            if "core" in name or name.endswith(".crash") or name.startswith("wsl-crash-"):
                 candidates.append((_newness(path), path))
     return [max(candidates)[1]] if candidates else []
 
@@ -97,9 +117,12 @@ def is_core(path: str) -> bool:
         head = _expanded_head(path, head)
     except EvidenceError:
         return False
-    if is_bundle(head):
-        return True
-    return head[:4] == b"\x7fELF" and head[16:18] in {b"\x04\x00", b"\x00\x04"}
+    return is_bundle(head) or _is_core_head(head)
+
+
+def _is_core_head(head: bytes) -> bool:
+    is_elf_core = head[:4] == b"\x7fELF" and head[16:18] in {b"\x04\x00", b"\x00\x04"}
+    return is_elf_core or is_apport(head)
 
 
 @contextlib.contextmanager
@@ -113,16 +136,19 @@ def opened_core(path: str, scratch: str | None = None) -> Iterator[KeptCore]:
 
     """
     folder = path.rsplit("/", 1)[0] if "/" in path else "."
-    facts = systemd_facts(path)
-    keeper = "systemd-coredump" if facts else None
+    facts, keeper = named_facts(path)
     if path.rsplit("/", 1)[-1].startswith("coredump") and (Path(folder) / "executable").exists():
         facts, keeper = abrt_facts(Path(folder)), "abrt"
     head = _head_of(path)
     plain = not is_apport(head) and not is_compressed(head) and not is_bundle(head)
-    if plain and not is_remote(path):
+    expanded = _expanded_head(path, head)
+    if is_core_archive(expanded) and not is_bundle(expanded):
+        [first, *_] = cores_in_archive(path, read_pieces(path), _is_core_head)
+        raise EvidenceError("is an archive, not a core", remedy=f"name one in it: {first}")
+    if plain and not is_remote(path) and archived_core(path) is None:
         yield KeptCore(path=path, file=path, keeper=keeper, facts=facts)
         return
-    if is_bundle(_expanded_head(path, head)):
+    if is_bundle(expanded):
         with _opened_bundle(path, scratch) as bundled:
             yield bundled
         return
@@ -160,8 +186,18 @@ def _expand_into(pieces: Iterator[bytes], target: int) -> Gap | None:
 
 
 def read_pieces(path: str) -> Iterator[bytes]:
+    """The file's bytes, wherever it is kept: here, elsewhere, in an archive.
+
+    Raises:
+        EvidenceError: it cannot be opened, or not be read to its end.
+
+    """
     if is_remote(path):
         yield from read_remote(path)
+        return
+    if (inside := archived_core(path)) is not None:
+        archive, member = inside
+        yield from member_pieces(archive, member, read_pieces(archive))
         return
     with open_regular(path) as descriptor:
         try:
@@ -174,10 +210,10 @@ def read_pieces(path: str) -> Iterator[bytes]:
 
 
 def _head_of(path: str) -> bytes:
-    if is_remote(path):
-        return next(read_remote(path), b"")[:_HEAD]
+    if is_remote(path) or archived_core(path) is not None:
+        return next(read_pieces(path), b"")[:HEAD]
     with open_regular(path) as descriptor:
-        return os.read(descriptor, _HEAD)
+        return os.read(descriptor, HEAD)
 
 
 def _expanded_head(path: str, head: bytes) -> bytes:

@@ -8,8 +8,10 @@ from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Signal
-from vllm_forensics.model.signals import code_name
+from vllm_forensics.model.signals import code_name, signal_name
 
+_HARMLESS: Final = {17, 18, 19, 20, 21, 22, 23, 28}
+"""Signals that end no process: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH (signal(7))."""
 _TERMINAL: Final = {2, 3}  # SIGINT, SIGQUIT: the kernel sends them for Ctrl-C and Ctrl-\
 
 
@@ -40,6 +42,8 @@ def external_signal(image: Image, context: FaultContext) -> Finding | None:
 def unknown(image: Image, context: FaultContext) -> Finding:
     """What is left when no rule can prove anything."""
     signal = context.signal
+    if signal.number in _HARMLESS:
+        return _living(signal)
     if signal.sender_pid in {image.process.pid, context.thread.tid}:
         summary = "The program sent the signal to itself, and nothing shows an earlier fault."
     elif signal.number == 0:
@@ -51,6 +55,16 @@ def unknown(image: Image, context: FaultContext) -> Finding:
         summary=summary,
         proof=(f"signal {signal.number}, {_code_text(signal)}",),
         address=signal.address,
+    )
+
+
+def _living(signal: Signal) -> Finding:
+    name = signal_name(signal.number)
+    return Finding(
+        kind=FaultKind.UNKNOWN,
+        summary=f"No crash: this core was taken of a living process (gcore), stopped by {name}.",
+        proof=(f"no process ends by {name} (signal(7)): a debugger wrote this core",),
+        advice=("forensics core --pid PID   (the same process, if it lives: does it hang?)",),
     )
 
 

@@ -26,6 +26,7 @@ from vllm_forensics.evidence.instructions import decode, decode_function
 from vllm_forensics.evidence.link_map import loaded_libraries, placed_library
 from vllm_forensics.evidence.machines import machine_of
 from vllm_forensics.evidence.modules import ModuleFile
+from vllm_forensics.evidence.other_dumps import whole_machine
 from vllm_forensics.evidence.signal_frame import find_signal_frames
 from vllm_forensics.evidence.told_program import AT_PHDR, placed_program, told_program
 from vllm_forensics.evidence.vdso import AT_SYSINFO_EHDR, MAX_VDSO, VDSO, Vdso, parse_vdso
@@ -290,6 +291,8 @@ class CoreImage:
                 size = min(segment.file_size, _MAX_NOTES_BYTES)
                 raw = self._data[segment.offset : segment.offset + size]
                 notes.add_all(parse_notes(raw, layout=layout))
+        for found in filter(None, map(whole_machine, sorted(notes.owners))):
+            raise EvidenceError(found.what, remedy=found.remedy)
         if not notes.threads:
             cut = f" (it is cut off after {self.truncated_at} bytes)" if self.is_truncated else ""
             raise EvidenceError(

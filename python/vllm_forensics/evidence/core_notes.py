@@ -50,6 +50,7 @@ class Notes:
         self.signal: Answer[Signal] = Gap(what="the core holds no signal information")
         self.threads: tuple[Thread, ...] = ()
         self.files: tuple[MappedFile, ...] = ()
+        self.owners: set[bytes] = set()
 
     @property
     def process(self) -> Process:
@@ -75,6 +76,7 @@ class Notes:
             NT_FILE: self._add_files,
         }
         for note in notes:
+            self.owners.add(bytes(note.owner))
             reader = readers.get(note.type)
             if reader is not None and note.owner == b"CORE":
                 try:

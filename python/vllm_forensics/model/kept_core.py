@@ -16,7 +16,7 @@ class KeptCore:
     file: str
     """The core itself; in a scratch folder where it had to be expanded."""
     keeper: str | None = None
-    """`systemd-coredump`, `apport` or `abrt`; None for a plain file, compressed or not."""
+    """`systemd-coredump`, `apport`, `abrt`, `wsl-capture-crash`; None for a plain file."""
     facts: tuple[tuple[str, str], ...] = ()
     """What the keeper wrote down: executable, command, user, unit, host, time."""
     gap: Gap | None = None

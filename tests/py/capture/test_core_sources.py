@@ -3,12 +3,15 @@
 import base64
 import bz2
 import gzip
+import io
 import lzma
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -261,3 +264,116 @@ def test_older_cores_are_left_out_where_that_is_asked(core: Path) -> None:
 
     assert find_cores([str(core.parent)], since_s=time.time() - 3600) == [str(core)]
     assert find_cores([str(core.parent)]) == [str(old), str(core)]
+
+
+# Names that tell.
+
+
+def test_the_name_that_wsl_gives_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "wsl-crash-1726372480-366-_home_me_my-serve-11.dmp"
+    path.write_bytes(CORE)
+
+    with opened_core(str(path)) as kept:
+        assert kept.keeper == "wsl-capture-crash"
+        assert kept.fact("executable") == "_home_me_my-serve"
+        assert kept.fact("pid") == "366"
+        assert kept.fact("time") == "2024-09-15T03:54:40+00:00"
+
+
+def test_the_name_that_apport_gives_a_core_without_a_report_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "core._usr_bin_serve.1000.01234567-89ab-cdef-0123-456789abcdef.4242.777"
+    path.write_bytes(CORE)
+
+    with opened_core(str(path)) as kept:
+        assert kept.keeper == "apport"
+        assert dict(kept.facts) == {"executable": "_usr_bin_serve", "user": "1000", "pid": "4242"}
+
+
+@pytest.mark.parametrize("name", ["core.python3.4242", "core.!usr!bin!x.7", "core", "core.%e.%p"])
+def test_a_name_of_core_pattern_alone_is_no_keepers(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(CORE)
+
+    with opened_core(str(tmp_path / name)) as kept:
+        assert (kept.keeper, kept.facts) == (None, ())
+
+
+def test_what_marks_a_report_as_uploaded_is_no_core(tmp_path: Path) -> None:
+    (tmp_path / "_usr_bin_serve.0.crash").write_bytes(apport_report(CORE))
+    (tmp_path / "_usr_bin_serve.0.upload").write_bytes(b"")
+    (tmp_path / "_usr_bin_serve.0.uploaded").write_text("9f3c-11f0", encoding="utf-8")
+
+    assert find_cores([str(tmp_path)]) == [str(tmp_path / "_usr_bin_serve.0.crash")]
+
+
+# In archives.
+
+
+def archive(folder: Path, kind: str, members: dict[str, bytes]) -> Path:
+    path = folder / f"artifacts.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, data in members.items():
+                zipped.writestr(name, data)
+        return path
+    with tarfile.open(path, f"w:{kind.partition('.')[2]}") as tarred:
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tarred.addfile(entry, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.xz", "zip"])
+def test_every_core_in_an_archive_is_found_and_read(tmp_path: Path, kind: str) -> None:
+    members = {
+        "logs/serve.log": b"hello",
+        "var/core.1": CORE,
+        "../../core.2.zst": zstd.compress(CORE),
+        "report.crash": apport_report(CORE),
+    }
+    path = archive(tmp_path, kind, members)
+
+    found = find_cores([str(path)])
+
+    assert found == [f"{path}!/{name}" for name in list(members)[1:]]
+    for core in found:
+        with opened_core(core) as kept:
+            assert kept.path == core
+            assert read(kept.file) == CORE
+    assert kept.keeper == "apport"
+    assert kept.fact("executable") == "/usr/bin/serve"
+
+
+@pytest.mark.parametrize("kind", ["tar", "tar.gz", "zip"])
+def test_an_archive_without_a_core_says_so(tmp_path: Path, kind: str) -> None:
+    path = str(archive(tmp_path, kind, {"serve.log": b"hello", "notes": b""}))
+
+    assert find_cores([path]) == [path]
+    with pytest.raises(EvidenceError, match="archive of 2 files, none"), opened_core(path):
+        pass
+
+
+def test_of_an_archive_that_is_cut_off_the_beginning_is_kept(tmp_path: Path) -> None:
+    path = archive(tmp_path, "tar", {"core.1": CORE + os.urandom(1 << 20), "core.2": CORE})
+    path.write_bytes(path.read_bytes()[: 1 << 19])
+
+    [found] = find_cores([str(path)])
+    with opened_core(found) as kept:
+        assert read(kept.file).startswith(CORE)
+        assert kept.gap is not None
+
+
+def test_a_member_that_is_not_there_is_told(tmp_path: Path) -> None:
+    path = archive(tmp_path, "zip", {"core.1": CORE})
+
+    with pytest.raises(EvidenceError, match="is not in"), opened_core(f"{path}!/core.9"):
+        pass
+
+
+def test_an_archive_itself_is_no_core_for_what_reads_one(tmp_path: Path) -> None:
+    path = archive(tmp_path, "zip", {"core.1": CORE})
+
+    with pytest.raises(EvidenceError) as failure, opened_core(str(path)):
+        pass
+
+    assert f"{path}!/core.1" in failure.value.remedy

@@ -42,6 +42,7 @@ def test_what_the_program_did_to_itself_is_not_external(signal: Signal) -> None:
         (sent_by_self(10), "sent the signal to itself"),
         (Signal(number=0, code=0), "does not say which signal"),
         (Signal(number=31, code=1), "cause could not be established"),
+        (Signal(number=19, code=0), "No crash: this core was taken of a living process"),
     ],
 )
 def test_unknown_says_what_is_not_known(signal: Signal, words: str) -> None:

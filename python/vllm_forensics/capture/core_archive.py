@@ -1,0 +1,95 @@
+"""Cores inside of a .tar or .zip, as CI systems and `kubectl cp` hand them over.
+
+Each is named `ARCHIVE!/MEMBER`. An archive is read as a stream, and no name in it becomes a path.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from vllm_forensics.capture.compressed import Source, expand
+from vllm_forensics.capture.files import is_regular_file
+from vllm_forensics.capture.log_archive import (
+    ZIP_MAGICS,
+    Member,
+    is_tar,
+    tar_members,
+    zip_members,
+)
+from vllm_forensics.errors import EvidenceError
+
+HEAD: Final = 512
+"""What must be seen of a file to know a tar."""
+_SEPARATOR: Final = "!/"
+_MAX_CORES: Final = 256
+
+
+def is_core_archive(head: bytes) -> bool:
+    """Is this, expanded, how an archive begins?"""
+    return head.startswith(ZIP_MAGICS) or is_tar(head)
+
+
+def archived_core(path: str) -> tuple[str, str] | None:
+    """The archive and the member that `path` names; None for a path of another kind."""
+    at = path.find(_SEPARATOR)
+    while at >= 0:
+        if is_regular_file(path[:at]):
+            return path[:at], path[at + len(_SEPARATOR) :]
+        at = path.find(_SEPARATOR, at + 1)
+    return None
+
+
+def cores_in_archive(
+    path: str, pieces: Iterator[bytes], is_core_head: Callable[[bytes], bool]
+) -> list[str]:
+    """The members that are cores by their first bytes, which are shown expanded.
+
+    Raises:
+        EvidenceError: the archive is damaged, or none of its members is a core.
+
+    """
+    found: list[str] = []
+    count = 0
+    for member in _members(path, pieces):
+        count += 1
+        if is_core_head(_head(member)) and len(found) < _MAX_CORES:
+            found.append(f"{path}{_SEPARATOR}{member.name}")
+    if not found:
+        raise EvidenceError(
+            f"is an archive of {count} files, none of which is a core that can be read in it",
+            remedy="unpack it, and give the core   (tar -xf, unzip)",
+        )
+    return found
+
+
+def member_pieces(path: str, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The bytes of one member, as they are in the archive.
+
+    Raises:
+        EvidenceError: it is not there, or damaged.
+
+    """
+    for member in _members(path, pieces):
+        if member.name == name:
+            yield from member.pieces
+            return
+    raise EvidenceError(f"is not in {path}", remedy=f"tar -tf {path}, or unzip -l {path}")
+
+
+def _members(path: str, pieces: Iterator[bytes]) -> Iterator[Member]:
+    source = Source(expand(pieces))
+    if is_tar(source.peek(HEAD)):
+        yield from tar_members(source)
+        return
+    with Path(path).open("rb") as stream:
+        yield from zip_members(stream)
+
+
+def _head(member: Member) -> bytes:
+    try:
+        return b"".join(itertools.islice(expand(member.pieces), 1))[:HEAD]
+    except EvidenceError:
+        return b""
