@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -13,6 +14,57 @@ from vllm_forensics.cli.sandbox_scenario import (
     is_file,
     say_fetching,
 )
+
+if TYPE_CHECKING:
+    from vllm_forensics.model.sandbox_diff import SandboxDiff
+
+
+def comparison_options(command: Callable[..., None]) -> Callable[..., None]:
+    """How a comparison is shown."""
+    for option in (
+        click.option("--no-color", is_flag=True, help="No colours."),
+        click.option("--output", type=click.Path(dir_okay=False), help="Write to this file."),
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            help="How to print.",
+        ),
+        click.option(
+            "--picture",
+            type=click.Path(dir_okay=False),
+            metavar="FILE",
+            help="Draw both pools, block by block and step by step, as SVG (or HTML, by its name).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def end_of_comparison(found: SandboxDiff, given: Mapping[str, Any]) -> NoReturn:
+    """Show a comparison, and end with the status that it means."""
+    from vllm_forensics.model.sandbox_diff import Verdict
+    from vllm_forensics.render.clean import clean
+
+    found = clean(found)
+    if given["output_format"] == "json":
+        from vllm_forensics.render.sandbox_diff_wire import render_diff_json
+
+        text = render_diff_json(found)
+    else:
+        from vllm_forensics.render.sandbox_diff import render_diff
+        from vllm_forensics.render.terminal import TerminalStyle
+
+        color = wants_color(no_color=given["no_color"], to_file=given["output"] is not None)
+        text = render_diff(found, TerminalStyle(width=terminal_width(), color=color))
+    emit(text, given["output"])
+    if given["picture"] is not None:
+        from vllm_forensics.render.sandbox_picture import render_picture
+
+        emit(render_picture(found, html=given["picture"].endswith("html")), given["picture"])
+        click.echo(f"picture written: {given['picture']}", err=True)
+    raise click.exceptions.Exit(1 if found.verdict is Verdict.DIFFERENT else 0)
 
 
 def diff_command(run: click.Command) -> click.Command:
@@ -26,21 +78,7 @@ def diff_command(run: click.Command) -> click.Command:
     )
     @click.argument("left", metavar="A")
     @click.argument("right", metavar="B")
-    @click.option(
-        "--picture",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Draw both pools, block by block and step by step, as SVG (or HTML, by its name).",
-    )
-    @click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="How to print.",
-    )
-    @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
-    @click.option("--no-color", is_flag=True, help="No colours.")
+    @comparison_options
     @click.pass_context
     def diff(context: click.Context, /, left: str, right: str, **given: Any) -> None:
         """Compare two runs: the first step in which they part, and why.
@@ -53,13 +91,11 @@ def diff_command(run: click.Command) -> click.Command:
         """
         from vllm_forensics.investigate.sandbox_diff import Scenario, compare_scenarios
         from vllm_forensics.investigate.sandbox_recording import read_recording
-        from vllm_forensics.model.sandbox_diff import Verdict
-        from vllm_forensics.render.clean import clean
 
-        require_writable(given["output"])
-        require_writable(given["picture"])
         files = [read_recording(text) if is_file(text) else None for text in (left, right)]
         base = files[0] or files[1]
+        for file in (given["output"], given["picture"]):
+            require_writable(file)
         options = Options.of(run, context)
         sides = [
             Scenario(name=text or "as given", wanted=options.scenario(text, base))
@@ -67,24 +103,6 @@ def diff_command(run: click.Command) -> click.Command:
             else Scenario(name=text, recording=file)
             for text, file in zip((left, right), files, strict=True)
         ]
-        found = clean(compare_scenarios(sides[0], sides[1], on_fetch=say_fetching))
-        if given["output_format"] == "json":
-            from vllm_forensics.render.sandbox_diff_wire import render_diff_json
-
-            text = render_diff_json(found)
-        else:
-            from vllm_forensics.render.sandbox_diff import render_diff
-            from vllm_forensics.render.terminal import TerminalStyle
-
-            color = wants_color(no_color=given["no_color"], to_file=given["output"] is not None)
-            text = render_diff(found, TerminalStyle(width=terminal_width(), color=color))
-        emit(text, given["output"])
-        if given["picture"] is not None:
-            from vllm_forensics.render.sandbox_picture import render_picture
-
-            emit(render_picture(found, html=given["picture"].endswith("html")), given["picture"])
-            click.echo(f"picture written: {given['picture']}", err=True)
-        same = found.verdict is not Verdict.DIFFERENT
-        raise click.exceptions.Exit(0 if same else 1)
+        end_of_comparison(compare_scenarios(sides[0], sides[1], on_fetch=say_fetching), given)
 
     return add_scenario_options(diff, run)

@@ -112,7 +112,13 @@ class Options:
             UsageError: it is none.
 
         """
-        own = _typed(self.run.make_context("sandbox", _words(text, self.run)))
+        return self._merged(_typed(self.run.make_context("sandbox", _words(text, self.run))), base)
+
+    def change_of(self, base: Recording) -> Wanted:
+        """A recording's run with the options that were typed."""
+        return self._merged({}, base)
+
+    def _merged(self, own: Mapping[str, Any], base: Recording | None) -> Wanted:
         values = self.run.make_context("sandbox", []).params
         typed = {**self.given, **own}
         if base is not None:
@@ -120,7 +126,8 @@ class Options:
             if any(name in typed for name in _LOAD):
                 values["given"] = None
         values |= typed
-        if own.get("engine") == Generation.REFERENCE and "vllm" not in own:
+        asked = own if own else typed
+        if asked.get("engine") == Generation.REFERENCE and "vllm" not in asked:
             values["vllm"] = None
         return wanted_of(values)
 

@@ -9,9 +9,10 @@ from typing import Final
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sandbox import Prepared, Wanted, prepared
 from vllm_forensics.model.sandbox_diff import SandboxDiff
-from vllm_forensics.model.sandbox_recording import Recording
+from vllm_forensics.model.sandbox_recording import Origin, Recording
 from vllm_forensics.sandbox.collector import recorded
 from vllm_forensics.sandbox.compare import compare
+from vllm_forensics.sandbox.log_replay import compare_with_log
 from vllm_forensics.sandbox.snapshots import SnapshotsWanted
 
 _TWICE_EVENTS: Final = 300_000
@@ -33,12 +34,19 @@ def compare_scenarios(
     """Where and why the two part.
 
     Raises:
-        UsageError: a scenario cannot be driven.
+        UsageError: a scenario cannot be driven, or B is a log.
         ToolError: a vLLM could not be fetched.
         UnmodelledError: a vLLM asked for something that the sandbox does not stand in for.
 
     """
+    if right.recording is not None and right.recording.origin is Origin.LOG:
+        raise UsageError(
+            f"{right.name} is a log: it is compared with a run",
+            remedy=f"forensics sandbox replay {right.name}",
+        )
     sides = [_Driven(scenario, on_fetch) for scenario in (left, right)]
+    if sides[0].recording.origin is Origin.LOG:
+        return compare_with_log(sides[0].recording, sides[1].recording)
     found = compare(sides[0].recording, sides[1].recording)
     apart = found.first or found.order
     if apart is None or not any(side.can_repeat for side in sides):

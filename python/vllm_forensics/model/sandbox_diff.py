@@ -38,6 +38,8 @@ class Verdict(StrEnum):
     """The same decisions; one fixed renumbering of the blocks makes them equal."""
     SAME_BUT_ORDER = "same-but-order"
     """The same decisions; blocks are handed out in another order."""
+    NOTHING_OTHERWISE = "nothing-otherwise"
+    """One of them is a log, and nothing that it tells is otherwise in the other."""
     DIFFERENT = "different"
 
 

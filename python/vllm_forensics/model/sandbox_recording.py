@@ -13,6 +13,7 @@ from vllm_forensics.model.sandbox import (
     RequestSpec,
     Snapshot,
 )
+from vllm_forensics.model.sandbox_log import SchedulerLog
 
 
 class Origin(StrEnum):
@@ -81,3 +82,5 @@ class Recording:
     """What the recording does not tell and was made up, a sentence each."""
     gaps: tuple[str, ...] = ()
     """What could not be read, or was one too many."""
+    log: SchedulerLog | None = None
+    """Of a log: all that it tells."""

@@ -18,6 +18,7 @@ from vllm_forensics.model.sandbox_diff import (
     SandboxDiff,
     Verdict,
 )
+from vllm_forensics.model.sandbox_recording import Origin
 from vllm_forensics.render.sandbox_grid import Axes, axes_of, grid_of
 from vllm_forensics.render.sandbox_snapshot import stretches
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
@@ -30,6 +31,7 @@ _VERDICTS: Final = {
     Verdict.IDENTICAL: "the same decisions, and the same block numbers",
     Verdict.SAME_UP_TO_NUMBERING: "the same decisions; blocks have other numbers, and one "
     "renumbering makes them equal",
+    Verdict.NOTHING_OTHERWISE: "nothing that the log tells is otherwise in the replay",
     Verdict.SAME_BUT_ORDER: "the same decisions; blocks are handed out in another order",
 }
 WHAT: Final = {
@@ -109,7 +111,9 @@ def _rows(diff: SandboxDiff) -> Iterator[tuple[str, str]]:
     if diff.parameters:
         yield "differ in", " · ".join(f"{n} {a} | {b}" for n, a, b in diff.parameters)
     steps = f"{diff.compared_steps:,} steps compared"
-    if diff.first is not None:
+    if diff.left.recording.origin is Origin.LOG:
+        steps = f"{diff.compared_steps:,} decisions of the log compared"
+    elif diff.first is not None:
         steps += f", {diff.different_steps:,} of them computed something else"
     yield "in all", steps
     for side, name in ((diff.left, "A"), (diff.right, "B")):
@@ -174,6 +178,10 @@ def _before(snapshot: Snapshot) -> str:
 
 def _side(side: DiffSide) -> str:
     recording = side.recording
+    if recording.origin is Origin.LOG:
+        version = f" of vLLM {recording.version}" if recording.version else ""
+        lines = recording.log.lines if recording.log else 0
+        return f"{recording.name} · a log{version}, {lines:,} lines"
     what = recording.engine.value if recording.engine else "unknown engine"
     if recording.version:
         what = f"vLLM {recording.version} ({what})"
@@ -182,7 +190,8 @@ def _side(side: DiffSide) -> str:
         Outcome.RAISED: f"dies at step {side.steps}: {recording.error}",
         Outcome.STALLED: f"stalls at step {side.steps}: {recording.why}",
         Outcome.VIOLATION: f"breaks a rule ({', '.join(recording.findings)}) and raises nothing",
-        None: f"{side.steps:,} steps; how it ended is not known",
+        Outcome.CUT: f"{side.steps:,} steps, then it is cut off",
+        None: f"{side.last_step + 1:,} steps; how it ended is not known",
     }
     lost = f", {side.preemptions:,} preempted" if side.preemptions else ""
     return f"{recording.name} · {what} · {ends[recording.outcome]}{lost}"

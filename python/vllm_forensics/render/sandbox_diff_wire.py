@@ -29,10 +29,10 @@ class SideWire(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two runs; `origin` log and trace mean that less is known of it."""
 
     name: str
-    origin: Literal["sandbox", "trace", "log"]
+    origin: Literal["sandbox", "trace", "live", "log"]
     engine: str | None
     version: str | None
-    outcome: Literal["finished", "raised", "stalled", "violation"] | None
+    outcome: Literal["finished", "raised", "stalled", "violation", "cut"] | None
     error: str | None
     why: str | None
     findings: list[str]
@@ -55,7 +55,9 @@ class DiffWire(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `forensics sandbox diff --format json`."""
 
     schema: Literal["forensics.sandbox_diff/1"]
-    verdict: Literal["identical", "same-up-to-numbering", "same-but-order", "different"]
+    verdict: Literal[
+        "identical", "same-up-to-numbering", "same-but-order", "nothing-otherwise", "different"
+    ]
     first_difference: DifferenceWire | None
     same_step: list[DifferenceWire]
     free_list_order: DifferenceWire | None

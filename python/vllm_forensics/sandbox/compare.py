@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Final
 
 from vllm_forensics.model.event import EventKind
-from vllm_forensics.model.sandbox import Parameters, RequestSpec
+from vllm_forensics.model.sandbox import Outcome, Parameters, RequestSpec
 from vllm_forensics.model.sandbox_diff import (
     Difference,
     DifferenceKind,
@@ -56,6 +56,11 @@ class _Side:
         )
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the run went on after the recording's last step, or may have."""
+        return self.recording.outcome in {None, Outcome.CUT}
+
+    @property
     def last(self) -> int:
         """The number of the last step."""
         return self.recording.steps[-1].number if self.recording.steps else -1
@@ -68,7 +73,10 @@ def compare(left: Recording, right: Recording) -> SandboxDiff:
     order: Difference | None = None
     numbering = Numbering()
     different = 0
+    known = min((side.last for side in sides if side.is_cut), default=None)
     numbers = sorted(sides[0].by_number.keys() | sides[1].by_number.keys())
+    if known is not None:
+        numbers = [number for number in numbers if number <= known]
     for number in numbers:
         pair = Pair(left=sides[0].take(number), right=sides[1].take(number))
         if not first:
@@ -140,8 +148,11 @@ def _told(side: _Side, first: tuple[Difference, ...], order: Difference | None) 
         step = side.by_number.get(apart.step - 1)
         before = None if step is None else step.snapshot
     steps = side.recording.steps
+    gaps = side.recording.gaps
+    if side.is_cut:
+        gaps = (*gaps, f"what came after step {side.last} is not known, and not compared")
     return DiffSide(
-        recording=replace(side.recording, steps=(), load=()),
+        recording=replace(side.recording, steps=(), load=(), gaps=gaps),
         last_step=side.last,
         steps=sum(step.completed for step in steps),
         preemptions=sum(len(step.preempted) for step in steps),

@@ -91,7 +91,7 @@ class EndLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last line: how it ended. A recording without one was cut short."""
 
     kind: Literal["end"]
-    outcome: Literal["finished", "raised", "stalled", "violation"]
+    outcome: Literal["finished", "raised", "stalled", "violation", "cut"]
     error: str | None = None
     why: str | None = None
     findings: list[Name] = []

@@ -23,6 +23,7 @@ from vllm_forensics.sandbox.recording_lines import (
     StepLine,
     event_of_line,
 )
+from vllm_forensics.sandbox.told_load import with_told_load
 
 _LONGEST_LINE: Final = 64 << 20
 """A snapshot of a million blocks is a line of some 10 MB; anything else is short."""
@@ -134,9 +135,9 @@ def parse_recording(lines: Iterable[bytes], name: str) -> Recording:
             remedy="write one with forensics sandbox run --events FILE",
         )
     run, end = reading.run, reading.end
-    return Recording(
+    recording = Recording(
         name=name,
-        origin=Origin.SANDBOX if run is not None else Origin.TRACE,
+        origin=Origin.TRACE if run is None else Origin.SANDBOX,
         engine=_engine(run),
         version=run.version if run else None,
         parameters=reading.parameters,
@@ -148,6 +149,7 @@ def parse_recording(lines: Iterable[bytes], name: str) -> Recording:
         findings=tuple(end.findings) if end else (),
         gaps=tuple(_gaps(reading)),
     )
+    return with_told_load(recording)
 
 
 def _engine(run: RunLine | None) -> Generation | None:

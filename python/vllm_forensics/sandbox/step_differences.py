@@ -58,8 +58,11 @@ def differences(pair: Pair) -> Iterator[Difference]:
         # A trace has no line for a step in which nothing happened to a block.
         yield from sorted(_of_blocks(pair), key=lambda found: _ORDER.index(found.kind))
         return
-    found = [*_died(pair), *_of_blocks(pair)]
-    if pair.left.step.completed and pair.right.step.completed:
+    if pair.left.step.completed != pair.right.step.completed:
+        yield from _died(pair)  # what one of them has not come to is no difference
+        return
+    found = list(_of_blocks(pair))
+    if pair.left.step.completed:
         found += _of_requests(pair, pair.left.step, pair.right.step)
     yield from sorted(found, key=lambda one: _ORDER.index(one.kind))
 
@@ -112,6 +115,8 @@ def _of_requests(pair: Pair, left: RecordedStep, right: RecordedStep) -> Iterato
         (DifferenceKind.REFUSED, "gives it up", left.refused, right.refused),
         (DifferenceKind.FINISHED, "finishes it", left.finished, right.finished),
     ):
+        if kind is not DifferenceKind.PREEMPTED and None in (left.scheduled, right.scheduled):
+            continue  # events of blocks alone do not tell who is done
         for request in sorted(set(here) ^ set(there)):
             mine = request in here
             yield Difference(

@@ -262,12 +262,12 @@ def blocks_by_use(recording: Recording) -> list[int]:
 
 
 def test_a_run_that_is_over_sooner_is_said_to_be() -> None:
-    found = compare(SMALL, replace(SMALL, steps=SMALL.steps[:-3], outcome=None))
+    found = compare(SMALL, replace(SMALL, steps=SMALL.steps[:-3]))
 
     assert found.first is not None
     assert found.first.kind is DifferenceKind.ENDED
     assert found.first.step == SMALL.steps[-3].number
-    assert (found.first.left, found.first.right) == ("goes on", "is over")
+    assert (found.first.left, found.first.right) == ("goes on", "is over: finished")
 
 
 def test_a_run_that_dies_is_told_before_all_that_follows_from_it() -> None:

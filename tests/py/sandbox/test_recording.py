@@ -14,7 +14,6 @@ from tests.py.support.vllm_trees import CURRENT, OLD, a_tree, opener
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import (
-    CheckWhen,
     Generation,
     Outcome,
     Parameters,
@@ -22,6 +21,7 @@ from vllm_forensics.model.sandbox import (
     Snapshot,
 )
 from vllm_forensics.model.sandbox_recording import Origin, Recording
+from vllm_forensics.sandbox import snapshots
 from vllm_forensics.sandbox.collector import recorded
 from vllm_forensics.sandbox.load import uniform
 from vllm_forensics.sandbox.recorder import Recorder
@@ -51,11 +51,11 @@ def in_memory(
     version: str,
     parameters: Parameters,
     load: tuple[RequestSpec, ...],
-    snapshots: SnapshotsWanted | None = None,
+    wanted: SnapshotsWanted | None = None,
 ) -> Recording:
     opened = opener(version)
     recording, _ = recorded(
-        lambda recorder: run(opened, parameters, load, recorder=recorder), version, snapshots
+        lambda recorder: run(opened, parameters, load, recorder=recorder), version, wanted
     )
     return recording
 
@@ -131,7 +131,10 @@ def test_events_alone_are_a_recording_of_which_less_is_known() -> None:
     assert found.origin is Origin.TRACE
     assert [step.number for step in found.steps] == [0, 2]
     assert found.steps[0].scheduled is None
-    assert found.parameters is None
+    assert found.parameters == Parameters(gpu_blocks=2)
+    assert found.load == (RequestSpec(id="a", prompt_len=15, max_tokens=3),)
+    assert "the highest number that it names" in found.assumed[0]
+    assert "lengths of prompts and outputs" in found.assumed[1]
 
 
 @pytest.mark.parametrize(
@@ -225,12 +228,13 @@ def test_snapshots_are_part_of_the_answer_of_a_run() -> None:
     assert "2 more: --format json" in as_text.out
 
 
-def test_too_many_snapshots_are_counted_and_not_kept() -> None:
+def test_too_many_snapshots_are_counted_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_MOST", 900)
     taken: list[Snapshot] = []
     keeper = SnapshotKeeper(SnapshotsWanted(every=1), taken.append)
     recorder = Recorder()
     keeper.watch(recorder)
-    parameters = Parameters(gpu_blocks=900_000, check=CheckWhen.END)
+    parameters = Parameters(gpu_blocks=100)
 
     run(opener("reference"), parameters, uniform(1, 20, 30), recorder=recorder)
 

@@ -8,6 +8,7 @@ import click
 
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.cli.sandbox_compare import diff_command
+from vllm_forensics.cli.sandbox_replay import replay_command
 from vllm_forensics.cli.sandbox_scenario import say_fetching, wanted_of
 from vllm_forensics.cli.sandbox_trace import show_command
 from vllm_forensics.model.sandbox import CheckWhen, Generation, Outcome, Plant, Policy
@@ -250,5 +251,5 @@ def run(**given: Any) -> None:
     raise click.exceptions.Exit(0 if result.outcome is Outcome.FINISHED else 1)
 
 
-for _more in (diff_command(run), show_command):
+for _more in (diff_command(run), replay_command(run), show_command):
     command.add_command(_more)
