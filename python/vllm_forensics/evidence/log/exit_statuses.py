@@ -34,6 +34,7 @@ _WINDOWS: Final = (
     (0xC0000006, ClueKind.CHILD, "SIGBUS", "STATUS_IN_PAGE_ERROR"),
     (0xC0000135, ClueKind.ENVIRONMENT, None, "STATUS_DLL_NOT_FOUND: a library is missing"),
     (0xC0000139, ClueKind.ENVIRONMENT, None, "STATUS_ENTRYPOINT_NOT_FOUND: a library does not fit"),
+    (0xC0000022, ClueKind.ENVIRONMENT, None, "STATUS_ACCESS_DENIED"),
     (0xC0000142, ClueKind.ENVIRONMENT, None, "STATUS_DLL_INIT_FAILED"),
 )
 _SPELLINGS: Final = (

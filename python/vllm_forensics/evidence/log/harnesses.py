@@ -129,6 +129,14 @@ COMPILERS: Final = Family(
             of_another=True,
         ),
         Phrase(
+            ClueKind.CHILD,
+            "frontend command failed ",
+            r"(?P<detail>(?P<name>clang) frontend command failed (?:due to signal|with exit code "
+            r"(?P<exit>\d{1,3})))",
+            "clang++: error: clang frontend command failed due to signal (use -v)",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             "PLEASE submit a bug report",
             r"(?P<detail>PLEASE submit a bug report to \S{1,200})",
@@ -171,6 +179,13 @@ SERVERS: Final = Family(
             "Stub process ",
             r"(?P<detail>Stub process .{0,80}is not healthy)",
             "failed to load 'pool': Stub process 'pool_0' is not healthy.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "runner process has terminated: exit status ",
+            r"llama (?P<name>runner) process has terminated: exit status (?P<exit>\d{1,3})\b",
+            "Error: llama runner process has terminated: exit status 2",
             of_another=True,
         ),
         Phrase(

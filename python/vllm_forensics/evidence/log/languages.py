@@ -52,13 +52,25 @@ R: Final = Family(
         ),
     ),
 )
+PADDLE: Final = Family(
+    source="Paddle",
+    phrases=(
+        Phrase(
+            ClueKind.STACK,
+            "C++ Traceback (most recent call last)",
+            r"^(?P<detail>C\+\+ Traceback) \(most recent call last\)",
+            "C++ Traceback (most recent call last):\n0   ns::f(int)",
+        ),
+    ),
+)
 FRAMEWORKS: Final = Family(
     source="a signal handler",
     phrases=(
         Phrase(
             ClueKind.SIGNAL,
             " is detected by the operating system",
-            r"FatalError: [`'](?P<signal>[A-Z][\w ]{4,40})[`'] is detected by the operating system",
+            r"FatalError: (?:[`']|A serious error \()(?P<signal>[A-Z][\w ]{4,40})[`')] is detected "
+            r"by the operating system",
             "FatalError: `Segmentation fault` is detected by the operating system.",
         ),
         Phrase(

@@ -108,6 +108,8 @@ _JULIA: Final = re.compile(
     r"(?P<function>[\w#!@.~<>:{}]{1,400}) at (?P<module>[\w/.~\\-][^:()]{0,300}?)"
     r"(?::\d{1,6}| \(unknown line\))(?: \[inlined\])?\s*$"
 )
+# Paddle: 5   paddle::framework::Run(phi::Place const&), the innermost call last
+_PADDLE: Final = re.compile(r"\d{1,3} {2,4}(?P<function>[A-Za-z_]\S{1,400}(?:\(.{0,400})?)$")
 _LIBRARY: Final = re.compile(r".*\.(?:so|dylib|dll)[\d.]*")
 _HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
@@ -173,6 +175,7 @@ class NativeBlock:
         self._silent = 0
         self._detail = clue.detail
         self._waits_for_what = clue.kind is ClueKind.ABORT
+        self._last_first = clue.source == "Paddle"
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a frame or a message; False where it is not."""
@@ -206,6 +209,8 @@ class NativeBlock:
                 self._calls[-1] = replace(self._calls[-1], module=base_name(match["module"]))
                 return True
         reverse = _LAST_FIRST.match(text)
+        if reverse is None and self._last_first:
+            reverse = _PADDLE.match(text)
         if reverse is not None:
             self._calls.insert(0, _call(reverse.groupdict()))
             del self._calls[_MAX_FRAMES:]
@@ -245,7 +250,7 @@ class NativeBlock:
     def close(self) -> Clue | None:
         """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
         calls = (*self._clue.native, *self._calls)
-        if self._clue.kind is ClueKind.STACK and len(calls) < 2:
+        if self._clue.kind is ClueKind.STACK and len(calls) < (1 if self._last_first else 2):
             return None
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:

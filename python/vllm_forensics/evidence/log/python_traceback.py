@@ -11,7 +11,7 @@ from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 
 NEEDLES: Final = (b"Traceback (most recent call", b" above exception", b'", line ')
-_HEADER: Final = re.compile(r"Traceback \(most recent call last\)")
+_HEADER: Final = re.compile(r"(?<!C\+\+ )Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
 )

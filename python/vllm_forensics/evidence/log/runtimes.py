@@ -249,6 +249,12 @@ PANICS: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            "Observed a panic: ",
+            r"(?P<detail>Observed a panic: .{1,240})",
+            'E0115 08:12:45.123456 4242 runtime.go:66] Observed a panic: "index out of range"',
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "memory allocation of ",
             r"(?P<detail>memory allocation of \d{1,20} bytes failed)",
             "memory allocation of 4096 bytes failed",

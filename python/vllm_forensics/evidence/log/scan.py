@@ -13,29 +13,20 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log import faulthandler, python_traceback
-from vllm_forensics.evidence.log.apple import APPLE
-from vllm_forensics.evidence.log.engine import GPU, VLLM
-from vllm_forensics.evidence.log.exit_statuses import STATUSES
+from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
-from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
-from vllm_forensics.evidence.log.kernel import KERNEL, decoded
-from vllm_forensics.evidence.log.languages import FRAMEWORKS, JULIA, NODE, R
-from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
+from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import NativeBlock, begins_lone_stack
 from vllm_forensics.evidence.log.needles import Search, words
-from vllm_forensics.evidence.log.parents import PYTHON, RAY
-from vllm_forensics.evidence.log.phrases import PhraseBook, clue_at
+from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     link,
     open_headless,
     open_traceback,
 )
-from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
-from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
-from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
@@ -45,12 +36,6 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-FAMILIES: Final = (
-    KERNEL, GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, FRAMEWORKS, COMPILERS, LOADER,
-    SHARED_MEMORY, LIMITS, RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, MASTERS,
-    CONTAINERS, SHELL, ABROAD, STATUSES, MACHINE, RESTARTS,
-)  # fmt: skip
-BOOK: Final = PhraseBook(FAMILIES)
 _STACKS: Final = (b"#0 ", b"frame #0: 0x")
 _HEARSAY: Final = (b"egfault", b"egmentation fault", b"SIGSEGV")
 """Who speaks of a crash in prose is remembered: a stack that stands alone then has a reason."""
@@ -66,7 +51,9 @@ _MAX_PROCESSES: Final = 512
 _MAX_OPEN: Final = 64
 _TAIL: Final = 1 << 13
 """Of the bytes before a hit, so many are looked through for who still lived."""
-_WITH_STACK: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU}
+_WITH_STACK: Final = {
+    ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
+}  # fmt: skip
 _PREFIX: Final = re.compile(rb"\((\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(\d{1,9})[^()\n]{0,80}\)")
 _CLOCK: Final = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(

@@ -146,9 +146,9 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Killed",
-            r"^(?:\S{1,200}: line \d{1,20}: +|\[\d{1,20}\][+-]? +)?(?:(?P<pid>\d{1,20}) )?"
-            r"(?P<signal>Killed)"
-            r"(?:: 9)?(?: *$|   +\S.*)",
+            r"^(?:\*\*)?(?:\S{1,200}: line \d{1,20}: +|\[\d{1,20}\][+-]? +)?"
+            r"(?:(?P<pid>\d{1,20}) )?(?P<signal>Killed)"
+            r"(?:: 9)?(?:\*\*)?(?: *$|   +\S.*)",
             "run.sh: line 4: 4242 Killed                  python serve.py",
         ),
         Phrase(

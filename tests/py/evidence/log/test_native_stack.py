@@ -98,3 +98,22 @@ def test_julias_frames_name_files_and_libraries() -> None:
         ("take", "libx.so"),
         ("run", None),
     ]
+
+
+def test_paddles_innermost_call_stands_last() -> None:
+    log = (
+        b"C++ Traceback (most recent call last):\n"
+        b"--------------------------------------\n"
+        b"0   pool::Predictor::Run()\n"
+        b"1   pool::Kernel::Take(pool::Place const&) const\n"
+        b"FatalError: `Segmentation fault` is detected by the operating system.\n"
+        b"  [SignalInfo: *** SIGSEGV (@0x10) received by PID 1011 (TID 0x7f1) from PID 16 ***]\n"
+    )
+
+    first, *others = parse_incident_log([log]).clues
+
+    assert [call.function for call in first.native] == [
+        "pool::Kernel::Take(pool::Place const&) const",
+        "pool::Predictor::Run()",
+    ]
+    assert {one.signal for one in others} == {"SIGSEGV"}

@@ -2,9 +2,10 @@
 
 import pytest
 
+from vllm_forensics.evidence.log.book import FAMILIES
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import Family, Phrase, PhraseBook, ended_by, signal_in
-from vllm_forensics.evidence.log.scan import FAMILIES, parse_incident_log
+from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import ClueKind
 
 ALL = [(family, phrase) for family in FAMILIES for phrase in family.phrases]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.py.support.steps import steps
 
 from vllm_forensics.diagnosis.incident import explain_incident
-from vllm_forensics.evidence.log.scan import FAMILIES, parse_incident_log
+from vllm_forensics.evidence.log.book import FAMILIES
+from vllm_forensics.evidence.log.scan import parse_incident_log
 
 SAMPLES = Path(__file__).parents[2] / "data" / "log"
 RAW = [path.read_bytes() for path in sorted(SAMPLES.glob("*/*.log"))]

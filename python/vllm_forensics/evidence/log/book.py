@@ -1,0 +1,30 @@
+"""Every family of phrases, in the order in which they are tried: the first that fits decides."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.apple import APPLE
+from vllm_forensics.evidence.log.engine import GPU, VLLM
+from vllm_forensics.evidence.log.exit_statuses import STATUSES
+from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
+from vllm_forensics.evidence.log.kernel import KERNEL
+from vllm_forensics.evidence.log.languages import FRAMEWORKS, JULIA, NODE, PADDLE, R
+from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
+from vllm_forensics.evidence.log.parents import PYTHON, RAY
+from vllm_forensics.evidence.log.phrases import PhraseBook
+from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
+from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
+from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS
+
+FAMILIES: Final = (
+    KERNEL,
+    # what the dying process itself writes
+    GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, PADDLE, FRAMEWORKS, COMPILERS,
+    # what it lacks
+    LOADER, SHARED_MEMORY, LIMITS,
+    # what others say of it, the ones that know most first
+    RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, MASTERS, CONTAINERS, SHELL,
+    ABROAD, STATUSES, MACHINE, RESTARTS,
+)  # fmt: skip
+BOOK: Final = PhraseBook(FAMILIES)
