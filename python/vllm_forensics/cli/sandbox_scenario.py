@@ -56,6 +56,7 @@ def wanted_of(given: Mapping[str, Any]) -> Wanted:
     snapshots = given.get("snapshots", ())
     return Wanted(
         vllm=given["vllm"] or None,
+        full=given["full"],
         engine=Generation(given["engine"]) if given["engine"] else None,
         parameters=Parameters(
             **{name: given[name] for name in _PARAMETERS},

@@ -115,7 +115,7 @@ def prepared(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> Prepared:
         wanted = _planted(wanted)
     vllm = wanted.vllm or ("installed" if wanted.full else None)
     tree = None if vllm is None else find_tree(vllm, on_fetch=on_fetch)
-    opened = _whole(tree) if wanted.full else _engine(wanted.engine, tree)
+    opened = _whole(tree, wanted.parameters) if wanted.full else _engine(wanted.engine, tree)
     generation = Generation.REFERENCE if tree is None else tree.generation
     if wanted.trigger is not None:
         parameters = conditions(wanted.trigger, wanted.parameters, generation)
@@ -170,9 +170,14 @@ def _engine(wanted: Generation | None, tree: VllmTree | None) -> OpenEngine:
     return _opener(found, tree)
 
 
-def _whole(tree: VllmTree | None) -> OpenEngine:
+def _whole(tree: VllmTree | None, parameters: Parameters) -> OpenEngine:
     from vllm_forensics.sandbox.engine.v1 import opened_v1
 
+    if parameters.connector:
+        raise UsageError(
+            "the made-up connector stands in for vLLM's own",
+            remedy="leave --full or --connector out",
+        )
     if tree is None or tree.generation is not Generation.V1:
         raise UsageError(
             "only vLLM's second engine is driven whole", remedy="leave --full out for an older one"

@@ -258,6 +258,7 @@ def test_when_to_check_is_a_choice(check: str) -> None:
     [
         (("--vllm", "nowhere"), "give a folder, a .whl, a version"),
         (("--engine", "v1"), "give --vllm too"),
+        (("--full",), "--vllm"),
         (("--best-of", "2"), "--vllm"),
         (("--plant", "second-occupancy", "--vllm", "."), "--vllm"),
         (("--check", "often"), "is not each, end"),

@@ -69,6 +69,11 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     "0.4.2), or `installed`. Without it: our own small engine.",
 )
 @click.option(
+    "--full",
+    is_flag=True,
+    help="Import the whole vLLM of this Python, with torch, and not the scheduler's modules alone.",
+)
+@click.option(
     "--engine", type=click.Choice([g.value for g in Generation]), help="Default: what --vllm is."
 )
 @click.option(

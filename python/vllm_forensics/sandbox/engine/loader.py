@@ -11,6 +11,7 @@ import ast
 import importlib.machinery
 import importlib.util
 import logging
+import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
 from typing import Any, Final
 
+from vllm_forensics.errors import UsageError
 from vllm_forensics.model.sandbox import VllmTree
 from vllm_forensics.sandbox.engine.absent import Absent, Loading
 
@@ -182,6 +184,34 @@ def loaded(tree: VllmTree, selection: Selection) -> Iterator[Callable[[str], Mod
             if isinstance(getattr(spec, "loader", None), _AbsentLoader):
                 kept.modules[name] = sys.modules.pop(name)
         sys.modules.update(before)
+
+
+@contextmanager
+def whole(tree: VllmTree) -> Iterator[Callable[[str], ModuleType]]:
+    """A function that imports modules of the whole vLLM that this Python has, with its torch.
+
+    Nothing stands in for anything, and nothing is put away: torch can be imported only once.
+
+    Raises:
+        UsageError: there is no such vLLM, or it lacks something that it needs.
+
+    """
+    # Its log goes to standard output, which is ours.
+    os.environ.setdefault("VLLM_CONFIGURE_LOGGING", "0")
+    try:
+        importlib.import_module("torch")
+        importlib.import_module("vllm.v1.core.sched.scheduler")
+    except (ImportError, OSError) as error:
+        raise UsageError(
+            f"{sys.executable} has no whole vLLM: {type(error).__name__}: {error}",
+            remedy="leave --full out: the scheduler's own code is driven without torch",
+        ) from error
+    found = sys.modules["vllm"].__file__
+    if found != tree.file:
+        raise UsageError(
+            f"{found} is imported, and not {tree.file}", remedy="give --vllm installed with --full"
+        )
+    yield importlib.import_module
 
 
 def _taken_out() -> dict[str, ModuleType]:

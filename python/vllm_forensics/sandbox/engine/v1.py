@@ -28,7 +28,7 @@ from vllm_forensics.sandbox.engine.interface import (
     prompt_tokens,
     request_token,
 )
-from vllm_forensics.sandbox.engine.loader import loaded
+from vllm_forensics.sandbox.engine.loader import loaded, whole
 from vllm_forensics.sandbox.engine.options import refuse_others
 from vllm_forensics.sandbox.engine.signatures import arguments_for
 from vllm_forensics.sandbox.engine.v1_config import SELECTION, Configs
@@ -293,8 +293,12 @@ class V1Engine:
 
 
 @contextmanager
-def opened_v1(tree: VllmTree, parameters: Parameters, recorder: Recorder) -> Iterator[V1Engine]:
+def opened_v1(
+    tree: VllmTree, parameters: Parameters, recorder: Recorder, *, full: bool = False
+) -> Iterator[V1Engine]:
     """A new engine of the tree's vLLM, recorded; the modules are forgotten after the block.
+
+    `full`: of the whole vLLM that this Python has, with torch, instead of the scheduler's modules.
 
     Raises:
         UsageError: a parameter that this generation does not have.
@@ -321,5 +325,6 @@ def opened_v1(tree: VllmTree, parameters: Parameters, recorder: Recorder) -> Ite
         )
     if parameters.gpu_blocks < 2:
         raise UsageError("one block is vLLM's null block", remedy="give --gpu-blocks 2 or more")
-    with loaded(tree, SELECTION) as load, wrapped(hooks(load, recorder)):
+    modules = whole(tree) if full else loaded(tree, SELECTION)
+    with modules as load, wrapped(hooks(load, recorder)):
         yield V1Engine(load, tree, parameters, recorder)
