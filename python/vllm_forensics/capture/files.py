@@ -119,6 +119,15 @@ def written_s(path: str) -> float | None:
         return None
 
 
+def identity_of(path: str) -> tuple[int, ...] | None:
+    """What changes when the file is changed or replaced; None where that cannot be asked."""
+    try:
+        state = os.stat(path)  # noqa: PTH116 - also for str with surrogates
+    except (OSError, ValueError):
+        return None
+    return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns
+
+
 def size_of(path: str) -> int:
     """The file's size in bytes; 0 where it cannot be asked."""
     try:

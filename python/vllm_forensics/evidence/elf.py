@@ -184,16 +184,31 @@ def parse_header(data: Bytes) -> Header:
 
 def parse_segments(data: Bytes, header: Header) -> tuple[Segment, ...]:
     """Read the program headers; those beyond the end of the data are left out."""
-    size = header.layout.segment.size
-    count = min(header.phnum, max(0, len(data) - header.phoff) // size)
-    table = data[header.phoff : header.phoff + count * size]
     return tuple(
         [
             Segment(kind, flags, offset, address, file_size, memory_size, align)
             for kind, flags, offset, address, _, file_size, memory_size, align
-            in header.layout.segments(table)
+            in _segment_rows(data, header)
         ]
     )  # fmt: skip
+
+
+def has_segments(data: Bytes, header: Header) -> bool:
+    """Is there a program header within the data?"""
+    return header.phnum > 0 and header.phoff + header.layout.segment.size <= len(data)
+
+
+def note_segments(data: Bytes, header: Header) -> Iterator[tuple[Bytes, int]]:
+    """The contents and the alignment of each PT_NOTE, without reading the other headers."""
+    for row in _segment_rows(data, header):
+        if row[0] == PT_NOTE:
+            yield data[row[2] : row[2] + row[5]], row[7]
+
+
+def _segment_rows(data: Bytes, header: Header) -> Iterator[tuple[int, ...]]:
+    size = header.layout.segment.size
+    count = min(header.phnum, max(0, len(data) - header.phoff) // size)
+    return header.layout.segments(data[header.phoff : header.phoff + count * size])
 
 
 def parse_sections(data: Bytes, header: Header) -> tuple[Section, ...]:
@@ -211,10 +226,16 @@ def parse_sections(data: Bytes, header: Header) -> tuple[Section, ...]:
 def has_section(data: Bytes, header: Header, *wanted: str) -> bool:
     """Does a section have one of these names? Without reading all of them."""
     raw = bytes(_section_names(data, header))
-    present = {name for name in wanted if f"{name}\0".encode() in raw}
-    rows = _section_rows(data, header) if present else ()
-    names = memoryview(raw)
-    return any(text_at(names, row[0]) in present for row in rows)
+    # Linkers let a name be the tail of another: every place of it may be the one.
+    places = {at for name in wanted for at in _places(raw, f"{name}\0".encode())}
+    return bool(places) and any(row[0] in places for row in _section_rows(data, header))
+
+
+def _places(raw: bytes, wanted: bytes) -> Iterator[int]:
+    at = raw.find(wanted)
+    while at >= 0:
+        yield at
+        at = raw.find(wanted, at + 1)
 
 
 def _section_rows(data: Bytes, header: Header) -> Iterable[tuple[int, ...]]:

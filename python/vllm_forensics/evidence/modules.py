@@ -13,7 +13,6 @@ from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.elf import (
     PT_GNU_EH_FRAME,
     PT_LOAD,
-    PT_NOTE,
     SHT_NOBITS,
     SHT_NOTE,
     Bytes,
@@ -22,6 +21,8 @@ from vllm_forensics.evidence.elf import (
     Segment,
     build_id_of,
     has_section,
+    has_segments,
+    note_segments,
     parse_header,
     parse_notes,
     parse_sections,
@@ -73,9 +74,13 @@ class ModuleFile:
 
     data: Bytes
     header: Header
-    segments: tuple[Segment, ...]
     debug: ModuleFile | None = None
     """The file with the separate debug information of the same build, if there is one."""
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Program headers."""
+        return parse_segments(self.data, self.header)
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
@@ -89,19 +94,16 @@ class ModuleFile:
         The program headers of a separate debug file may point to where the notes were in the whole
         one (eu-strip -f leaves them so); its sections are right.
         """
-        for offset, size, align in self._note_places():
-            raw = self.data[offset : offset + size]
+        for raw, align in self._notes():
             if found := build_id_of(parse_notes(raw, align, self.header.layout)):
                 return found
         return None
 
-    def _note_places(self) -> Iterator[tuple[int, int, int]]:
-        for segment in self.segments:
-            if segment.type == PT_NOTE:
-                yield segment.offset, segment.file_size, segment.align
+    def _notes(self) -> Iterator[tuple[Bytes, int]]:
+        yield from note_segments(self.data, self.header)
         for section in self.sections:
             if section.type == SHT_NOTE:
-                yield section.offset, section.size, 4
+                yield self.data[section.offset : section.offset + section.size], 4
 
     @cached_property
     def has_debug_info(self) -> bool:
@@ -303,12 +305,11 @@ def parse_module(data: Bytes) -> ModuleFile:
 
     """
     header = parse_header(data)
-    segments = parse_segments(data, header)
-    if not segments:
+    if not has_segments(data, header):
         raise EvidenceError(
             "an ELF file without program headers", remedy="give a linked executable or library"
         )
-    return ModuleFile(data=data, header=header, segments=segments)
+    return ModuleFile(data=data, header=header)
 
 
 def _plainness(named: tuple[str, tuple[int, int, int, int, int, int]]) -> tuple[bool, int, int]:

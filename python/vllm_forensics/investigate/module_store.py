@@ -174,11 +174,10 @@ def _parse_once(path: str) -> ModuleFile:
         EvidenceError: it cannot be read, or is no ELF file.
 
     """
-    try:
-        state = Path(path).stat()
-    except (OSError, ValueError):
+    identity = files.identity_of(path)
+    if identity is None:
         return parse_module(files.map_file(path))  # which says what is wrong with it
-    return _parsed(path, (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns))
+    return _parsed(path, identity)
 
 
 @lru_cache(maxsize=_OPEN_FILES)

@@ -22,7 +22,7 @@ from tests.py.support.images import (
     sent_by_self,
 )
 
-from vllm_forensics.evidence.elf import Header, Segment
+from vllm_forensics.evidence.elf import PF_R, PF_X, PT_LOAD, Header
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.evidence.signal_frame import find_signal_frames, parse_siginfo
 from vllm_forensics.model.answer import Answer, Gap, Known
@@ -50,13 +50,12 @@ class FramedImage(FakeImage):
 
 
 def c_library(at: int = RESTORE) -> ModuleFile:
-    text = Segment(
-        type=1, flags=5, offset=0, address=0, file_size=0x1000, memory_size=0x1000, align=4096
-    )
     header = Header(type=3, machine=62, phoff=64, phnum=1, shoff=0, shnum=0, shstrndx=0)
     raw = bytearray(0x1000)
+    executable = (PT_LOAD, PF_R | PF_X, 0, 0, 0, len(raw), len(raw), 4096)
+    header.layout.segment.pack_into(raw, header.phoff, *executable)
     raw[at : at + len(RESTORER)] = RESTORER
-    return ModuleFile(data=memoryview(bytes(raw)), header=header, segments=(text,))
+    return ModuleFile(data=memoryview(bytes(raw)), header=header)
 
 
 def frame_bytes(
