@@ -1,6 +1,7 @@
 """A real library's identity, symbols and function starts."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -109,12 +110,7 @@ def test_bytes_are_read_by_address(library: SampleLibrary) -> None:
 
 def test_separate_debug_information_lends_its_symbols(library: SampleLibrary) -> None:
     stripped = library.parse(stripped=True)
-    joined = type(stripped)(
-        data=stripped.data,
-        header=stripped.header,
-        segments=stripped.segments,
-        debug=library.parse(),
-    )
+    joined = replace(stripped, debug=library.parse())
 
     found = joined.function_at(library.addresses["helper"])
 
