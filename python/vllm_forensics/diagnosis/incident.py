@@ -109,6 +109,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     if name is None or (role is None and role_of_name(seen) is not None):
         name = seen or name  # the kernel knows the thread's name only
     role = role or role_of_name(name)
+    pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     signal = next((clue.signal for clue in told if clue.signal is not None), None)
     death = Death(
@@ -131,6 +132,13 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     return replace(
         death, evidence=tuple(EvidenceLine(line=line, text=text) for line, text in lines)
     )
+
+
+def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | None:
+    """The process that a supervisor started last under the dead one's name."""
+    starts = (clue for clue in reading.clues if clue.kind is ClueKind.START)
+    pids = [clue.pid for clue in starts if clue.name == name and clue.line < first.line]
+    return pids[-1] if name is not None and pids else None
 
 
 def _is_own(clue: Clue) -> bool:

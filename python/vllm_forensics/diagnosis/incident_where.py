@@ -15,7 +15,7 @@ _HANDLERS: Final = re.compile(
     r"c10::(?:Error|detail|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
     r"rust_|_{0,2}rustc::|core::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
-    r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils)::|"
+    r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
     r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
     r"_?sigaction|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"

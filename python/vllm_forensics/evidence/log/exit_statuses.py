@@ -122,6 +122,14 @@ STATUSES: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            ": *** [",
+            r"make(?:\[\d{1,3}\])?: \*\*\* \[.{1,200}\] (?P<signal>Segmentation fault|Aborted|"
+            r"Killed|Bus error|Illegal instruction|Floating point exception)",
+            "make: *** [Makefile:12: test] Segmentation fault",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "(signal: ",
             r"\(signal: (?P<signal>\d{1,2}), SIG",
             "process didn't exit successfully: `pool` (signal: 11, SIGSEGV: invalid memory "

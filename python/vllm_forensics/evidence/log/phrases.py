@@ -28,13 +28,14 @@ _DOUBT: Final = re.compile(
 )
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
+    ("segfault", "SIGSEGV"),
     ("access violation", "SIGSEGV"),
     ("bus error", "SIGBUS"),
-    ("illegal instruction", "SIGILL"),
-    ("illegal hardware", "SIGILL"),
+    ("illegal", "SIGILL"),
     ("floating", "SIGFPE"),
     ("divide", "SIGFPE"),
     ("arithmetic", "SIGFPE"),
+    ("numerical", "SIGFPE"),
     ("abort", "SIGABRT"),
     ("killed", "SIGKILL"),
     ("terminated", "SIGTERM"),

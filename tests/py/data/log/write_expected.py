@@ -9,18 +9,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.evidence.log.scan import parse_incident_log
 
 FOLDER = Path(__file__).resolve().parent
 
 
 def told(path: Path) -> dict[str, Any] | None:
-    incident = explain_incident(parse_incident_log([path.read_bytes()]), path.name)
-    if incident is None:
+    incidents = explain_incidents(parse_incident_log([path.read_bytes()]), path.name)
+    if not incidents:
         return None
+    incident = incidents[0]
     death = incident.first_death
     return {
+        "incidents": len(incidents),
         "role": death.role.value,
         "pid": death.pid,
         "signal": death.signal,
