@@ -44,6 +44,14 @@ _NO_TOKEN: Final = -1
 Import = Callable[[str], ModuleType]
 
 
+class _Tokens(list[int]):
+    """What was sampled for one request; 0.11.1 and 0.11.2 ask for an array of numpy."""
+
+    def tolist(self) -> list[int]:
+        """As an array has it."""
+        return list(self)
+
+
 class V1Engine:
     """One scheduler of a loaded vLLM. What it is built of is public, for experiments."""
 
@@ -180,16 +188,16 @@ class V1Engine:
             finished=tuple(finished), tokens=sum(map(len, sampled)), transfers=self._begun()
         )
 
-    def _sampled(self, item: WorkItem, drafts: int) -> list[int]:
+    def _sampled(self, item: WorkItem, drafts: int) -> _Tokens:
         """None for what was aborted meanwhile, or has not computed all of its prompt."""
         request = self._requests.get(item.request)
         if request is None or item.start + item.tokens - drafts < request.num_tokens:
-            return []
+            return _Tokens()
         index, known = self._indices[item.request], request.num_tokens
         # Some of the drafts are right: none, one, and so on, in turns.
         right = (index + known) % (drafts + 1)
         spec = self._specs[item.request]
-        return [request_token(index, spec, known + place) for place in range(right + 1)]
+        return _Tokens(request_token(index, spec, known + place) for place in range(right + 1))
 
     def _draft(self, names: list[str]) -> None:
         """What a drafter proposes after the step; the scheduler takes as many as it wants."""
