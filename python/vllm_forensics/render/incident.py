@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _MAX_PROCESSES: Final = 12
 _MAX_ECHOES: Final = 6
+_MAX_ALIKE: Final = 8
 _WIDEST: Final = 100
 
 
@@ -29,9 +31,13 @@ def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[Renderable
     deaths = f"{count:,} incident{'' if count == 1 else 's'}" if count else "no death"
     lines = f"{answer.lines:,} line{'' if answer.lines == 1 else 's'}"
     yield Text(f"{deaths} in {lines}", style="quiet")
-    for incident in answer.incidents:
+    for _, alike in groupby(answer.incidents, _kind):
+        incident, *others = alike
         yield Text()
         yield from _incident(incident, style, with_log=count > 1)
+        if others:
+            yield Text()
+            yield labelled("", _more(others))
     if answer.symbolization is not None:
         yield Text()
         yield symbolization_in_text(answer.symbolization)
@@ -39,6 +45,20 @@ def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[Renderable
         yield Text()
         yield labelled("not read" if answer.incidents else "", f"{failure.path} {failure.error}")
         yield labelled("Next", failure.remedy)
+
+
+def _kind(incident: Incident) -> tuple[str | None, ...]:
+    """What lives that a supervisor started one after the other may die of alike."""
+    death = incident.first_death
+    place = (death.module, death.function, death.python_function)
+    return (incident.log, death.name, death.role, death.signal, death.cause.kind, *place)
+
+
+def _more(others: Sequence[Incident]) -> str:
+    lines = [f"line {one.first_death.evidence[0].line}" for one in others[:_MAX_ALIKE]]
+    left = ", …" if len(others) > _MAX_ALIKE else ""
+    times = "once more" if len(others) == 1 else f"{len(others):,} times more"
+    return f"It was started again and died alike {times}: {', '.join(lines)}{left}."
 
 
 def _incident(

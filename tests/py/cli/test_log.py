@@ -107,3 +107,16 @@ def test_secrets_are_masked_and_controls_escaped(tmp_path: Path) -> None:
 
 def test_no_log_is_a_usage_error() -> None:
     assert run().exit_code != 0
+
+
+def test_a_death_that_repeats_is_shown_once_and_promised_whole_in_json() -> None:
+    log = str(SAMPLES / "died" / "supervisord_restarts.log")
+
+    text = run(log).output
+    _, answer = run_json(log)
+
+    assert text.count("died first") == 2  # its headline and its sentence
+    assert "It was started again and died alike 4 times more: line 8, line 11, line 14" in text
+    assert [one["first_death"]["pid"] for one in answer["incidents"]] == [
+        29124, 29167, 29180, 29190, 29198
+    ]  # fmt: skip
