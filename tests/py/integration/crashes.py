@@ -64,6 +64,73 @@ int main(int, char** arguments) {
   return steps[bug](blocks, 3 + bug);
 }
 """
+# Two functions that call each other until the stack is full.
+RECURSION = """\
+#include <cstdint>
+volatile std::uint64_t sink;
+std::uint64_t descend(std::uint64_t depth);
+__attribute__((noinline)) std::uint64_t climb(std::uint64_t depth) {
+  return descend(depth + 1) + sink;
+}
+__attribute__((noinline)) std::uint64_t descend(std::uint64_t depth) {
+  return climb(depth + 1) + sink;
+}
+int main() { return static_cast<int>(climb(0)); }
+"""
+DEEP_FLAGS = ("-fno-optimize-sibling-calls", "-fno-inline", "-fno-ipa-cp")
+# One of 201 threads writes through a bad pointer.
+THREADS = """\
+#include <chrono>
+#include <thread>
+#include <vector>
+__attribute__((noinline)) void write_late(long* volatile where) {
+  *where = 1;  // line 5
+}
+int main() {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 200; ++i)
+    threads.emplace_back([] { std::this_thread::sleep_for(std::chrono::hours(1)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::thread bad([] { write_late(reinterpret_cast<long*>(0x7000)); });
+  bad.join();
+}
+"""
+# Maps 16 GiB, touches two pages of them, then reads where nothing is mapped.
+SPARSE = """\
+#include <cstddef>
+#include <sys/mman.h>
+int main(int argc, char**) {
+  constexpr std::size_t kSize = std::size_t{16} << 30;
+  char* const memory = static_cast<char*>(mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (memory == MAP_FAILED) return 1;
+  madvise(memory, kSize, MADV_NOHUGEPAGE);
+  memory[0] = memory[kSize - 1] = 1;
+  *reinterpret_cast<volatile char*>(0x123456780000 + argc - 1) = memory[kSize - 1];  // line 10
+}
+"""
+# The same in 16,384 pieces, of which each is three mappings, and a file in every second gap.
+REGIONS = """\
+#include <cstddef>
+#include <fcntl.h>
+#include <sys/mman.h>
+int main(int argc, char** arguments) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  const int file = open(arguments[0], O_RDONLY);
+  char* memory = nullptr;
+  for (int at = 0; at < 16384; ++at) {
+    void* const mapped = mmap(nullptr, kPiece, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) return 1;
+    memory = static_cast<char*>(mapped);
+    madvise(memory, kPiece, MADV_NOHUGEPAGE);
+    memory[0] = 1;
+    mprotect(memory + kPiece / 2, 4096, PROT_READ);
+    if (at % 2 == 0 && mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, file, 0) == MAP_FAILED) return 2;
+  }
+  *reinterpret_cast<volatile char*>(0x123456780000 + argc - 1) = *memory;
+}
+"""
 FALLING_LINE = 10
 FALLING_ADDRESS = "0x18"
 FALLING_FUNCTION = "planted::fall"

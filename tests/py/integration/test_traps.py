@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests.py.integration.crashes import (
+    DEEP_FLAGS,
     FALLING,
     FALLING_FUNCTION,
     FALLING_LINE,
+    RECURSION,
+    SPARSE,
+    THREADS,
     compile_program,
     leave_core,
 )
@@ -199,23 +203,9 @@ def test_a_crash_in_a_native_thread_of_python_comes_first(tmp_path: Path) -> Non
 
 # Size.
 
-RECURSION = """\
-#include <cstdint>
-volatile std::uint64_t sink;
-std::uint64_t descend(std::uint64_t depth);
-__attribute__((noinline)) std::uint64_t climb(std::uint64_t depth) {
-  return descend(depth + 1) + sink;
-}
-__attribute__((noinline)) std::uint64_t descend(std::uint64_t depth) {
-  return climb(depth + 1) + sink;
-}
-int main() { return static_cast<int>(climb(0)); }
-"""
-
 
 def test_a_hundred_thousand_frames_are_bounded(tmp_path: Path) -> None:
-    flags = ("-O1", "-fno-optimize-sibling-calls", "-fno-inline", "-fno-ipa-cp")
-    program = compile_program(RECURSION, tmp_path / "deep", *flags)
+    program = compile_program(RECURSION, tmp_path / "deep", *DEEP_FLAGS)
     core = leave_core(["prlimit", f"--stack={8 * MIB}:", program], tmp_path / "crash")
 
     started = time.monotonic()
@@ -229,24 +219,6 @@ def test_a_hundred_thousand_frames_are_bounded(tmp_path: Path) -> None:
     assert thread["recursion"]["period"] == 2
     assert thread["recursion"]["count"] * thread["recursion"]["period"] > 100_000
     assert {"climb", "descend"} <= set(functions(crash)[:4])
-
-
-THREADS = """\
-#include <chrono>
-#include <thread>
-#include <vector>
-__attribute__((noinline)) void write_late(long* volatile where) {
-  *where = 1;  // line 5
-}
-int main() {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 200; ++i)
-    threads.emplace_back([] { std::this_thread::sleep_for(std::chrono::hours(1)); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  std::thread bad([] { write_late(reinterpret_cast<long*>(0x7000)); });
-  bad.join();
-}
-"""
 
 
 def test_one_of_two_hundred_threads_is_found(tmp_path: Path) -> None:
@@ -264,19 +236,6 @@ def test_one_of_two_hundred_threads_is_found(tmp_path: Path) -> None:
     assert took_s < 20
 
 
-SPARSE = """\
-#include <cstddef>
-#include <sys/mman.h>
-int main(int argc, char**) {
-  constexpr std::size_t kSize = std::size_t{16} << 30;
-  char* const memory = static_cast<char*>(mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (memory == MAP_FAILED) return 1;
-  madvise(memory, kSize, MADV_NOHUGEPAGE);
-  memory[0] = memory[kSize - 1] = 1;
-  *reinterpret_cast<volatile char*>(0x123456780000 + argc - 1) = memory[kSize - 1];  // line 10
-}
-"""
 # Runs its arguments and tells the largest resident set of them and their children, in KiB.
 MEASURE = (
     "import resource, subprocess, sys; status = subprocess.run(sys.argv[1:]).returncode; "
