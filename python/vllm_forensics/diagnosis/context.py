@@ -71,7 +71,11 @@ def fault_context(image: Image) -> FaultContext | None:
 
 
 def _first_cause(frames: tuple[SignalFrame, ...], delivered: Signal) -> SignalFrame | None:
-    faults = [frame for frame in frames if _is_fault(frame.signal)]
+    faults = [
+        frame
+        for frame in frames
+        if frame.signal.number in FAULT_SIGNALS and frame.signal.may_be_fault
+    ]
     same = [frame for frame in frames if frame.signal.number == delivered.number == SIGABRT]
     return next(reversed(faults or same), None)
 

@@ -2,19 +2,22 @@
 
 A crash handler that sends the signal again (faulthandler, absl, torch) leaves a core whose siginfo
 says only "sent by itself". The handler's signal frame still holds the first siginfo_t and all
-registers (arch/x86/include/asm/sigframe.h, include/uapi/asm/sigcontext.h).
+registers (arch/x86/include/asm/sigframe.h, include/uapi/asm/sigcontext.h). Other architectures'
+frames are laid out in modules of their own.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, Protocol
 
 from vllm_forensics.evidence import aarch64_signal_frame
 from vllm_forensics.evidence.instructions import decode
 from vllm_forensics.evidence.machines import MACHINES, Machine
 from vllm_forensics.evidence.modules import ModuleFile
+from vllm_forensics.evidence.other_signal_frames import other_frames_in
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.process import (
     Address,
@@ -40,7 +43,11 @@ _SIGCONTEXT_NAMES: Final = (
 _FRAME = struct.Struct("<Q8x8x24x18Q4HQQQQ")
 _SIGINFO_OFFSET: Final = 8 + 304
 _FRAME_SIZE: Final = _SIGINFO_OFFSET + 128
-_SYSCALL: Final = b"\x0f\x05"
+_SYSCALLS: Final = {b"\x0f\x05", b"\xcd\x80"}
+"""syscall; int $0x80, at which i386's vDSO comes back from its sysenter too."""
+_ARGUMENTS: Final = {"rip": ("rdi", "rsi", "rdx"), "eip": ("ebx", "ecx", "edx")}
+_POWER_FAULTS: Final = {0x300, 0x380}
+"""Data storage and data segment interrupts (Power ISA, book III): dar is the address."""
 _PAGE_FAULT: Final = 14
 _SI_KERNEL: Final = 128
 _TRAPS: Final = {
@@ -104,8 +111,6 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
     believed only if it restores exactly the thread's program counter and stack pointer.
     """
     architecture = memory.process.architecture
-    if architecture not in {Architecture.X86_64, Architecture.AARCH64}:
-        return ()
     mapping = memory.mapping_at(thread.sp)
     if isinstance(mapping, Gap):
         return ()
@@ -116,6 +121,8 @@ def find_signal_frames(memory: Memory, thread: Thread) -> tuple[SignalFrame, ...
         return ()
     if architecture is Architecture.AARCH64:
         return tuple(_aarch64_frames(memory, thread, stack.value, low))
+    if architecture is not Architecture.X86_64:
+        return tuple(_other_frames(memory, thread, stack.value, low))
     frames = []
     reader = _FrameReader(memory, thread)
     for restorer in _restorers(memory):
@@ -150,6 +157,40 @@ def _aarch64_frames(
             )
 
 
+def _other_frames(
+    memory: Memory, thread: Thread, stack: bytes, low: Address
+) -> Iterator[SignalFrame]:
+    """Those of other machines that go back to code, the most recent first."""
+    machine = MACHINES[memory.process.architecture]
+    reader = _FrameReader(memory, thread)
+    for found in other_frames_in(machine.architecture, stack, low):
+        pc, sp = found.registers[machine.pc], found.registers[machine.sp]
+        signal = Signal(number=found.number, code=0, is_recorded=False)
+        if found.trap is not None and machine.architecture is Architecture.I386:
+            state = found.registers, found.error, found.trap, found.fault_address
+            worked_out = reader.signal(*state)
+            signal = worked_out if worked_out.number == found.number else signal
+        elif found.trap in _POWER_FAULTS:
+            signal = replace(signal, address=found.fault_address)
+        # s390x's si_addr is the start of the page alone: the instruction's operand says more.
+        says_all = machine.architecture is not Architecture.S390X
+        if says_all and len(found.siginfo) >= machine.offsets.siginfo + 8:
+            written = parse_siginfo(found.siginfo, machine)
+            signal = written if written.number == found.number else signal
+        mapping = memory.mapping_at(pc)
+        is_code = isinstance(mapping, Known) and mapping.value.executable
+        if found.address >= thread.sp and (is_code or pc == signal.address):
+            yield SignalFrame(
+                address=found.address,
+                signal=signal,
+                registers=found.registers,
+                pc=pc,
+                sp=sp,
+                trap_number=found.trap or 0,
+                error_code=found.error,
+            )
+
+
 class _FrameReader:
     """Reads one frame's bytes; works the signal out where the kernel did not write a siginfo_t.
 
@@ -173,7 +214,7 @@ class _FrameReader:
             return None
         error_code, trap_number, fault_address = values[22], values[23], values[25]
         written = parse_siginfo(raw[_SIGINFO_OFFSET:])
-        signal = self._signal(registers, error_code, trap_number, fault_address)
+        signal = self.signal(registers, error_code, trap_number, fault_address)
         if 0 < written.number < 65 and (signal.number, signal.address) in {
             (0, None), (written.number, written.address), (written.number, None)
         }:  # fmt: skip
@@ -188,13 +229,14 @@ class _FrameReader:
             error_code=error_code,
         )
 
-    def _signal(
+    def signal(
         self, registers: dict[str, int], error_code: int, trap: int, fault_address: Address
     ) -> Signal:
         """The signal that the saved processor state stands for; number 0 where it tells nothing."""
-        pc = registers["rip"]
-        if self._bytes(pc - 2, 2) == _SYSCALL:
-            return self._sent_by_self(registers)
+        machine = MACHINES[self._memory.process.architecture]
+        pc = registers[machine.pc]
+        if self._bytes(pc - 2, 2) in _SYSCALLS:
+            return self._sent_by_self([registers[name] for name in _ARGUMENTS[machine.pc]])
         if trap == _PAGE_FAULT:
             mapped = self._memory.mapping_at(fault_address)
             if isinstance(mapped, Gap):
@@ -213,9 +255,9 @@ class _FrameReader:
         number, code = known
         return Signal(number=number, code=code, address=pc if code != _SI_KERNEL else 0)
 
-    def _sent_by_self(self, registers: dict[str, int]) -> Signal:
+    def _sent_by_self(self, arguments: list[int]) -> Signal:
         pid, tid = self._memory.process.pid, self._thread.tid
-        first, second, third = registers["rdi"], registers["rsi"], registers["rdx"]
+        first, second, third = arguments
         if first == pid and second == tid and 0 < third < 65:
             return Signal(number=third, code=-6, sender_pid=pid)
         if first in {pid, tid} and 0 < second < 65:
@@ -225,7 +267,7 @@ class _FrameReader:
     def _divides(self, pc: Address) -> bool:
         """Vector 0 is also what a thread without exception has: only a division makes it real."""
         code = self._bytes(pc, 15)
-        decoded = decode(code, pc, Architecture.X86_64) if code else []
+        decoded = decode(code, pc, self._memory.process.architecture) if code else []
         return bool(decoded) and decoded[0].mnemonic in {"div", "idiv"}
 
     def _bytes(self, address: Address, size: int) -> bytes:

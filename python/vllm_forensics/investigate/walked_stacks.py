@@ -219,7 +219,7 @@ class WalkedStacks:
         last = walk.frames[-1]
         module = self._notes.module_at(last.pc)
         is_kernels = isinstance(module, Gap) or module.value.path == VDSO
-        if frame is None or not last.is_call or not is_kernels:
+        if frame is None or not last.level or frame.pc == last.pc or not is_kernels:
             return walk
         start = WalkStart(
             pc=frame.pc,
@@ -312,10 +312,9 @@ class WalkedStacks:
 
     def _stack(self, tid: int, walk: Walk, lines: dict[Place, tuple[WalkedLine, ...]]) -> Stack:
         frames: list[Frame] = []
+        trampolines = trampolines_of(walk.frames)
         for at, found in enumerate(walk.frames):
-            following = walk.frames[at + 1] if at + 1 < len(walk.frames) else None
-            interrupted = following is not None and not following.is_call
-            if interrupted and following is not None and following.level == found.level + 1:
+            if at in trampolines:
                 frames.append(self._frame(len(frames), found, None, FrameKind.SIGNAL))
                 continue
             known = lines.get((found.pc, found.is_call), ())
@@ -353,5 +352,27 @@ class WalkedStacks:
 
 
 @lru_cache(maxsize=65_536)
+def trampolines_of(frames: tuple[WalkedFrame, ...]) -> frozenset[int]:
+    """Which frames are the kernel's, between a handler and what the signal interrupted.
+
+    What was interrupted stands at its own pc, behind no call. So does a trampoline that a table
+    marks as one (the C library's and the vDSO's); one without a table looks like a call.
+    """
+    found: set[int] = set()
+    for at, frame in enumerate(frames):
+        if at - 1 in found or not _is_interrupted(frames, at + 1):
+            continue
+        if (at and not frame.is_call) or not _is_interrupted(frames, at + 2):
+            found.add(at)
+    return frozenset(found)
+
+
+def _is_interrupted(frames: tuple[WalkedFrame, ...], at: int) -> bool:
+    """Does the frame stand at its own pc, right behind the one before?"""
+    if at >= len(frames):
+        return False
+    return not frames[at].is_call and frames[at].level == frames[at - 1].level + 1
+
+
 def _plain(name: str) -> str:
     return plain_function_name(_SYMBOL_VERSION.sub("", name))

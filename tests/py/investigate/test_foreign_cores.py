@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vllm_forensics.capture.gdb import gdb_for
+from vllm_forensics.evidence.gdb_mi import SIGNAL_FRAME
 from vllm_forensics.evidence.modules import parse_module
 from vllm_forensics.investigate.triage import TriageOptions, triage_one
 from vllm_forensics.model.answer import Depth
@@ -124,6 +125,49 @@ def test_another_program_is_not_taken_for_the_one_that_crashed(tmp_path: Path) -
 
     assert any("is not the program that crashed" in gap.what for gap in crash.gaps)
     assert crash.threads[0].stack.frames[0].function is None
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in (DATA / "handled").iterdir()))
+def test_the_first_fault_is_found_behind_a_handler(tmp_path: Path, case: str) -> None:
+    core = unpacked(tmp_path, f"handled/{case}", "core")
+    program = unpacked(tmp_path, f"handled/{case}", "program")
+
+    crash = triage_one(str(core), TriageOptions(executable=str(program)), Depth.STACK)
+
+    assert isinstance(crash, Crash)
+    assert crash.architecture == case.partition("-")[0]
+    assert (crash.signal.number, crash.delivered.number) == (11, 6)
+    assert crash.reraised_by == "cache::on_fault"
+    assert crash.fault.kind is FaultKind.NULL_DEREFERENCE
+    assert (
+        crash.fault.address == crash.architecture.word_size
+    )  # of a struct of two longs the second
+    assert crash.culprit is not None
+    assert (crash.culprit.function, crash.culprit.line) == ("cache::Table::read", 15)
+    [thread] = crash.threads
+    names = [frame.function for frame in thread.stack.frames]
+    at = thread.fault_index
+    assert names[at - 2 : at + 2] == [
+        "cache::on_fault",
+        SIGNAL_FRAME,
+        "cache::Table::read",
+        "cache::Worker::step",
+    ]
+    assert names[-1] == "_start"
+
+
+def test_behind_a_handler_a_bug_has_one_signature_on_all_architectures(tmp_path: Path) -> None:
+    found = set()
+    for folder in sorted((DATA / "handled").iterdir()):
+        here = tmp_path / folder.name
+        here.mkdir()
+        core = unpacked(here, f"handled/{folder.name}", "core")
+        program = unpacked(here, f"handled/{folder.name}", "program")
+        crash = triage_one(str(core), TriageOptions(executable=str(program)), Depth.STACK)
+        assert isinstance(crash, Crash)
+        found.add(crash.signature)
+
+    assert len(found) == 1
 
 
 def linked(folder: Path, *, sysroot: str | None) -> Crash:

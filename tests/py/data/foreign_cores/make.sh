@@ -19,7 +19,7 @@ work=/opt/cache-demo # its name stands in the cores
 mkdir "$work"
 trap 'rm -r "$work"' EXIT
 cd "$work"
-cp "$here/cache.cpp" .
+cp "$here"/*.cpp .
 [ "$(cat /proc/sys/kernel/core_pattern)" = core ] || { echo "core_pattern must be: core" >&2; exit 1; }
 
 build() { # target
@@ -75,7 +75,35 @@ make_linked() { # aarch64: a program with a library, both of which no note names
   xz -9e <qemu_*.core >"$here/linked/core.xz"
 }
 
+make_handled() { # architecture, target, emulator or nothing: a handler sends another signal
+  "$2-g++" -g -Og -fno-exceptions -fno-rtti -fasynchronous-unwind-tables -fno-stack-protector \
+    -ffreestanding -nostdlib -static -no-pie -fno-pie -Wl,--build-id \
+    "-ffile-prefix-map=$work=/src" -o handled handled.cpp
+  for kind in "" plain; do
+    folder=$here/handled/$1${kind:+-$kind}
+    mkdir -p "$folder"
+    xz -9e <handled >"$folder/program.xz"
+    rm -f ./*core
+    if [ "$1" = riscv64 ]; then
+      env -i qemu-riscv64 -s 262144 -g 41234 /opt/cache-demo/handled null $kind &
+      sleep 1
+      gdb-multiarch -nx -batch -ex "file handled" -ex "handle SIGSEGV nostop pass" \
+        -ex "target remote :41234" -ex continue -ex "generate-core-file core" -ex kill || true
+      wait || true
+    else
+      ( ulimit -c unlimited; ulimit -s 256; env -i ${3:+"$3" -s 262144} /opt/cache-demo/handled null $kind ) || true
+    fi
+    if compgen -G 'qemu_*.core' >/dev/null; then mv qemu_*.core core; fi
+    xz -9e <core >"$folder/core.xz"
+  done
+}
+
 make_linked
+make_handled i386 i686-linux-gnu ""
+make_handled aarch64 aarch64-linux-gnu qemu-aarch64
+make_handled ppc64le powerpc64le-linux-gnu qemu-ppc64le
+make_handled s390x s390x-linux-gnu qemu-s390x
+make_handled riscv64 riscv64-linux-gnu ""
 make i386 i686-linux-gnu ""
 make aarch64 aarch64-linux-gnu qemu-aarch64
 make ppc64le powerpc64le-linux-gnu qemu-ppc64le
