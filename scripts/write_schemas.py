@@ -15,6 +15,7 @@ from vllm_forensics.render import (
     incident_wire,
     joined_wire,
     run,
+    sandbox_bisect,
     sandbox_diff_wire,
     sandbox_wire,
     sanitizer_wire,

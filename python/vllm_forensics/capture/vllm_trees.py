@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -178,22 +178,31 @@ def _fetch(version: str, scratch: Path, on_fetch: Callable[[str], None]) -> Path
 
 
 def _pip_download(requirement: str, python: str, scratch: Path) -> tuple[int, str]:
-    machine = "aarch64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
-    platforms = [f"--platform={name}_{machine}" for name in _PLATFORMS]
     completed = run_program(
         [
             *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"),
             *("--disable-pip-version-check", "--no-input", "--quiet", "--no-cache-dir"),
-            *(f"--python-version={python}", *platforms, f"--dest={scratch}", requirement),
+            *(f"--python-version={python}", *platform_options(), f"--dest={scratch}", requirement),
         ],
         limits=Limits(timeout_s=_TIMEOUT_S, output_bytes=1 << 20),
         cwd=scratch,
-        environment=plain_environment(
-            {name: value for name, value in os.environ.items() if name.startswith(_FOR_PIP)}
-        ),
+        environment=pip_environment(os.environ),
     )
     lines = completed.stderr.decode("utf-8", "replace").strip().splitlines()
     return completed.status, lines[-1][:300] if lines else "it said nothing"
+
+
+def platform_options() -> list[str]:
+    """Let pip look at the wheels of any platform that this machine's may be."""
+    machine = "aarch64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
+    return [f"--platform={name}_{machine}" for name in _PLATFORMS]
+
+
+def pip_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What pip is started with: the user's own package index and proxies, and nothing else."""
+    return plain_environment(
+        {name: value for name, value in environment.items() if name.startswith(_FOR_PIP)}
+    )
 
 
 def _unpack(wheel: Path, folder: Path) -> None:

@@ -119,6 +119,10 @@ class Options:
         """A recording's run with the options that were typed."""
         return self._merged({}, base)
 
+    def with_load(self, file: str) -> Wanted:
+        """The run that the options mean, with the load of a file."""
+        return self._merged({"load": file}, None)
+
     def _merged(self, own: Mapping[str, Any], base: Recording | None) -> Wanted:
         values = self.run.make_context("sandbox", []).params
         typed = {**self.given, **own}

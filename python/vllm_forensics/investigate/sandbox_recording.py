@@ -10,7 +10,18 @@ from vllm_forensics.model.sandbox_recording import Recording
 from vllm_forensics.sandbox.live.reader import is_trace
 from vllm_forensics.sandbox.live.recording import recording_of
 from vllm_forensics.sandbox.log_replay import Assumed, recording_of_log
-from vllm_forensics.sandbox.recording_reader import parse_recording
+from vllm_forensics.sandbox.recording_reader import looks_like_recording, parse_recording
+
+
+def is_recording(path: str) -> bool:
+    """Whether a file is one, and not a load.
+
+    Raises:
+        EvidenceError: it cannot be read.
+
+    """
+    first = next(event_lines(path), b"")
+    return looks_like_recording(first) or not first.lstrip().startswith(b"{")
 
 
 def read_recording(path: str, assumed: Assumed | None = None) -> Recording:

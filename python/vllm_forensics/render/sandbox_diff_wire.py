@@ -74,9 +74,9 @@ def render_diff_json(diff: SandboxDiff) -> str:
         DiffWire(
             schema="forensics.sandbox_diff/1",
             verdict=diff.verdict.value,
-            first_difference=_difference(diff.first) if diff.first else None,
-            same_step=[_difference(found) for found in diff.others],
-            free_list_order=_difference(diff.order) if diff.order else None,
+            first_difference=difference_wire(diff.first) if diff.first else None,
+            same_step=[difference_wire(found) for found in diff.others],
+            free_list_order=difference_wire(diff.order) if diff.order else None,
             left=_side(diff.left),
             right=_side(diff.right),
             parameters=[
@@ -89,7 +89,8 @@ def render_diff_json(diff: SandboxDiff) -> str:
     )
 
 
-def _difference(found: Difference) -> DifferenceWire:
+def difference_wire(found: Difference) -> DifferenceWire:
+    """One difference as it is written, here and in the answer of a search."""
     return DifferenceWire(
         step=found.step,
         kind=found.kind.value,

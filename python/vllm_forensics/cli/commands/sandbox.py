@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
+from vllm_forensics.cli.sandbox_bisect import bisect_command
 from vllm_forensics.cli.sandbox_compare import diff_command
 from vllm_forensics.cli.sandbox_replay import replay_command
 from vllm_forensics.cli.sandbox_scenario import say_fetching, wanted_of
@@ -256,5 +257,5 @@ def run(**given: Any) -> None:
     raise click.exceptions.Exit(0 if result.outcome is Outcome.FINISHED else 1)
 
 
-for _more in (diff_command(run), replay_command(run), show_command):
+for _more in (diff_command(run), replay_command(run), bisect_command(run), show_command):
     command.add_command(_more)
