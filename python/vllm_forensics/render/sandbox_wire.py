@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from vllm_forensics.model.event import Chain, Event
-from vllm_forensics.model.sandbox import Parameters, SandboxRun, StepRecord, Violation
+from vllm_forensics.model.sandbox import Parameters, RequestSpec, SandboxRun, StepRecord, Violation
 from vllm_forensics.model.sandbox_snapshot import SnapshotLine, snapshot_line
 from vllm_forensics.render.json_text import json_text
 
@@ -143,13 +143,13 @@ def render_sandbox_json(run: SandboxRun) -> str:
             schema="forensics.sandbox/1",
             engine=run.engine.value,
             vllm=VllmWire(version=run.tree.version, file=run.tree.file) if run.tree else None,
-            parameters=_parameters(run),
+            parameters=parameters_wire(run.parameters, run.load),
             steps=len(run.steps),
             outcome=run.outcome.value,
             error=run.error,
             raised_at=list(run.raised_at),
             why=run.why,
-            violations=[_violation(violation) for violation in run.violations],
+            violations=[violation_wire(violation) for violation in run.violations],
             unshown_violations=run.unshown_violations,
             chains=[_chain(chain) for chain in run.chains],
             healthy_with=list(run.healthy_with),
@@ -167,8 +167,8 @@ def render_sandbox_json(run: SandboxRun) -> str:
     )
 
 
-def _parameters(run: SandboxRun) -> ParametersWire:
-    given: Parameters = run.parameters
+def parameters_wire(given: Parameters, load: tuple[RequestSpec, ...]) -> ParametersWire:
+    """What a run was built from, and how much its load is."""
     return ParametersWire(
         gpu_blocks=given.gpu_blocks,
         cpu_blocks=given.cpu_blocks,
@@ -189,13 +189,14 @@ def _parameters(run: SandboxRun) -> ParametersWire:
         spec_tokens=given.spec_tokens,
         hybrid=given.hybrid,
         connector=given.connector,
-        requests=len(run.load),
-        prompt_tokens=sum(spec.prompt_len for spec in run.load),
-        output_tokens=sum(spec.max_tokens for spec in run.load),
+        requests=len(load),
+        prompt_tokens=sum(spec.prompt_len for spec in load),
+        output_tokens=sum(spec.max_tokens for spec in load),
     )
 
 
-def _violation(violation: Violation) -> ViolationWire:
+def violation_wire(violation: Violation) -> ViolationWire:
+    """One broken rule, with its chain."""
     return ViolationWire(
         step=violation.step,
         last_step=violation.last_step,

@@ -6,7 +6,7 @@ nothing raises and no count is wrong: a request reads another's keys and values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 _Content = tuple[str, int]
 """A request and a place in its table; no request where it is a prefix that many share."""
@@ -44,6 +44,10 @@ class BlockContents:
     def copied(self, source: int, target: int) -> None:
         """A block was copied to another."""
         _copy(self._full, source, self._full, target)
+
+    def state(self) -> Hashable:
+        """Whose tokens are in which block."""
+        return frozenset(self._full.items())
 
     def wrong(self, request: str, block: int, place: int) -> str | None:
         """What is in a block that a request reads at this place of its table; None: what it is for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from vllm_forensics.model.sandbox import (
@@ -65,6 +65,8 @@ class Driver:
         """Steps that were scheduled and are not completed."""
         self.transfers: list[tuple[int, Transfer]] = []
         """On their way, and the step that sees them done."""
+        self._arrived: list[Transfer] = []
+        """Done, and not yet told to the scheduler."""
         self._stall = StallDetector(parameters)
         self.progress = Progress()
         self.findings = Findings(recorder)
@@ -115,10 +117,10 @@ class Driver:
     def complete(self) -> Completed:
         """Hand back the output of the oldest step in flight, with the transfers that are done."""
         step = self.in_flight.popleft()
-        arrived = tuple(one for due, one in self.transfers if due <= self.recorder.step)
-        self.transfers = [pair for pair in self.transfers if pair[0] > self.recorder.step]
-        for transfer in arrived:
-            self._workers.end(transfer, self.findings.add)
+        for due, transfer in tuple(self.transfers):
+            if due <= self.recorder.step:
+                self.arrive(transfer)
+        arrived, self._arrived = tuple(self._arrived), []
         self._workers.completed(step)
         with engine_speaks():
             done = self.engine.complete(step, arrived)
@@ -128,6 +130,16 @@ class Driver:
         self.progress.finished += done.finished
         self.progress.refused += done.refused
         return done
+
+    def arrive(self, transfer: Transfer) -> None:
+        """A transfer is done; the scheduler is told with the next output."""
+        self._workers.end(transfer, self.findings.add)
+        self.transfers = [pair for pair in self.transfers if pair[1] is not transfer]
+        self._arrived.append(transfer)
+
+    def waits_for_something(self) -> bool:
+        """Whether anything is on its way that the scheduler will be told of."""
+        return bool(self.in_flight or self.transfers or self._arrived)
 
     def abort(self, request: str) -> None:
         """A client goes away now."""
@@ -159,6 +171,10 @@ class Driver:
     def full_snapshot(self) -> Snapshot:
         """The state now, with the hash of every block that can be found by its content."""
         return with_contents(self.engine.snapshot(), self.engine)
+
+    def told_workers(self) -> Hashable:
+        """What the workers know, tables and contents, and what is done and not told."""
+        return self._workers.state(), tuple(self._arrived)
 
     def _note(self, step: WorkerStep, *, new_tokens: int) -> StepRecord:
         running, waiting, swapped = self.engine.queues()

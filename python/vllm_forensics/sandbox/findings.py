@@ -50,6 +50,10 @@ class Findings:
         message = f"block {block} was freed for {who}, and nobody held it"
         self.add(ViolationKind.DOUBLE_FREE, message, request, block, pool)
 
+    def any(self) -> bool:
+        """Whether anything was found."""
+        return bool(self._found)
+
     def with_chains(self) -> tuple[Violation, ...]:
         """All that was found, each with the end of its block's story."""
         return tuple(

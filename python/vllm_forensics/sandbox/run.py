@@ -57,7 +57,7 @@ def run(
     """
     recorder = recorder or Recorder()
     with ExitStack() as stack:
-        engine = _started(stack, opened(parameters, recorder))
+        engine = started(stack, opened(parameters, recorder))
         driver = Driver(engine, recorder, parameters, load)
         try:
             try:
@@ -70,7 +70,13 @@ def run(
             raise not_followed(error) from error
 
 
-def _started(stack: ExitStack, opened: AbstractContextManager[Engine]) -> Engine:
+def started(stack: ExitStack, opened: AbstractContextManager[Engine]) -> Engine:
+    """An engine, open as long as the stack.
+
+    Raises:
+        ForensicsError: this vLLM cannot be driven.
+
+    """
     try:
         return stack.enter_context(opened)
     except (*ENGINE_ERRORS, ImportError, SyntaxError) as error:
@@ -97,19 +103,27 @@ def _driven(driver: Driver, parameters: Parameters, meddle: Meddle | None) -> _E
 
 
 def _raised(error: BaseException, engine: Engine, recorder: Recorder) -> _End:
-    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
-    text = text.removeprefix(f"{ReferencePool.__module__}.")
-    calls = [
-        f"{short_path(frame.filename)}:{frame.lineno} {frame.name}"
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "/vllm/" in frame.filename or frame.filename.endswith(OWN_ENGINE)
-    ]
     return _End(
         outcome=Outcome.RAISED,
         why=_state_at_the_end(engine.snapshot(), recorder.failing),
-        error=text,
-        raised_at=tuple(calls),
+        error=described(error),
+        raised_at=raised_calls(error),
         request=recorder.failing,
+    )
+
+
+def described(error: BaseException) -> str:
+    """An engine's error as Python prints its last line."""
+    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    return text.removeprefix(f"{ReferencePool.__module__}.")
+
+
+def raised_calls(error: BaseException) -> tuple[str, ...]:
+    """The calls inside of the engine that led to an error, outermost first."""
+    return tuple(
+        f"{short_path(frame.filename)}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "/vllm/" in frame.filename or frame.filename.endswith(OWN_ENGINE)
     )
 
 

@@ -7,7 +7,7 @@ be read or written it asks the recorder, who saw the allocator. The two must agr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 from vllm_forensics.model.event import EventKind
@@ -127,6 +127,14 @@ class ShadowWorker:
         """A connector filled a block with what belongs at this place of the request's table."""
         if self._contents is not None:
             self._contents.wrote(request, block, place, (place + 1) * self._block_size)
+
+    def state(self) -> Hashable:
+        """Its tables, which blocks of them ended, and what is in each block."""
+        return (
+            frozenset((name, tuple(table.blocks)) for name, table in self._tables.items()),
+            frozenset((name, frozenset(blocks)) for name, blocks in self._ended.items() if blocks),
+            None if self._contents is None else self._contents.state(),
+        )
 
     def check_tables(
         self, items: tuple[WorkItem, ...], engine: Engine, report: Report, group: int = 0

@@ -8,7 +8,7 @@ writes must not be written by a step that is in flight, and what it reads must s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from vllm_forensics.model.event import EventKind
@@ -57,6 +57,8 @@ class Workers:
         for worker, items in zip(self._groups[1:], step.further, strict=True):
             only = replace(step, items=items, swapped_in=(), swapped_out=(), copies=())
             worker.execute(only, report, writers)
+        if self._loading:  # a transfer is no part of the step
+            writers = {b: item for b, item in writers.items() if item is not self._loading.get(b)}
         self._in_flight.append((step.number, writers))
         for transfer in step.transfers:
             self.begin(transfer, report)
@@ -111,6 +113,10 @@ class Workers:
                 self._loading.pop(block, None)
                 self._recorder.used(GPU, block, transfer.request)
                 self._groups[0].loaded(transfer.request, block, place)
+
+    def state(self) -> Hashable:
+        """All that they know of tables, blocks and transfers."""
+        return tuple(worker.state() for worker in self._groups), frozenset(self._loading)
 
     def _require_held(self, transfer: Transfer, when: str, report: Report) -> None:
         lives = self._lives.get((transfer.kind, transfer.request), ())

@@ -4,15 +4,13 @@ The patches are made in a copy of vLLM's own block pool, managers and scheduler.
 """
 
 import json
-import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.py.cli.test_main import forensics
-from tests.py.support.vllm_trees import CURRENT, a_tree
+from tests.py.support.vllm_trees import CURRENT, a_tree, patched
 
 from vllm_forensics.model.sandbox import ViolationKind
 
@@ -163,18 +161,6 @@ MUTANTS = {
 }
 
 
-def mutated(mutant: Mutant, folder: Path) -> Path:
-    """A copy of the tree with one patch; files are linked, and only the patched one is written."""
-    copy = folder / "tree"
-    shutil.copytree(a_tree(CURRENT).root, copy, copy_function=os.link)
-    file = copy / "vllm" / "v1" / "core" / mutant.file
-    text = file.read_text(encoding="utf-8")
-    assert text.count(mutant.old) == 1, f"{mutant.file} holds {mutant.old!r} not once"
-    file.unlink()
-    file.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
-    return copy
-
-
 def answer(tree: Path, folder: Path, *options: str) -> dict[str, Any]:
     load = folder / "load.jsonl"
     load.write_text(LOAD, encoding="utf-8")
@@ -193,7 +179,8 @@ def test_a_broken_line_of_vllm_is_named_by_the_rule_that_it_breaks(
 ) -> None:
     mutant = MUTANTS[name]
 
-    found = answer(mutated(mutant, tmp_path), tmp_path, *mutant.options)
+    tree = patched(tmp_path, mutant.file, mutant.old, mutant.new)
+    found = answer(tree, tmp_path, *mutant.options)
 
     assert found["outcome"] != "finished"
     first = found["violations"][0]["step"] if found["violations"] else None

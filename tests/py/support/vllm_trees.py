@@ -1,6 +1,9 @@
 """The Python files of released vLLMs, fetched once into the user's cache."""
 
+import os
+import shutil
 from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +35,18 @@ def a_tree(version: str) -> VllmTree:
     if isinstance(found, str):
         pytest.skip(found)
     return found
+
+
+def patched(folder: Path, file: str, old: str, new: str) -> Path:
+    """A copy of the current tree with one patch in `vllm/v1/core`; other files are only linked."""
+    copy = folder / "tree"
+    shutil.copytree(a_tree(CURRENT).root, copy, copy_function=os.link)
+    path = copy / "vllm" / "v1" / "core" / file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{file} holds {old!r} not once"
+    path.unlink()
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    return copy
 
 
 def opener(version: str) -> OpenEngine:

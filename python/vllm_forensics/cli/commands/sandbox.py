@@ -9,6 +9,7 @@ import click
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.cli.sandbox_bisect import bisect_command
 from vllm_forensics.cli.sandbox_compare import diff_command
+from vllm_forensics.cli.sandbox_explore import explore_command
 from vllm_forensics.cli.sandbox_replay import replay_command
 from vllm_forensics.cli.sandbox_scenario import say_fetching, wanted_of
 from vllm_forensics.cli.sandbox_trace import show_command
@@ -259,3 +260,4 @@ def run(**given: Any) -> None:
 
 for _more in (diff_command(run), replay_command(run), bisect_command(run), show_command):
     command.add_command(_more)
+command.add_command(explore_command(run))
