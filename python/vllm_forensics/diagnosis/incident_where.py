@@ -22,7 +22,7 @@ _HANDLERS: Final = re.compile(
     r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|faulthandler_|_Py_DumpStack|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
-_FUNCTIONS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in RUNTIME_FUNCTIONS))
+_FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main")
 """Where a debugger stops before anything has happened."""
