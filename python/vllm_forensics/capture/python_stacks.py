@@ -35,7 +35,13 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 
 def has_pystack() -> bool:
     """Is the library there? It has no wheels for every platform."""
-    return importlib.util.find_spec("pystack") is not None
+    return _folder_of_pystack() is not None
+
+
+def _folder_of_pystack() -> str | None:
+    """The folder to import it from."""
+    spec = importlib.util.find_spec("pystack")
+    return None if spec is None or spec.origin is None else str(Path(spec.origin).parents[1])
 
 
 class PythonStacks(Closed):
@@ -43,8 +49,9 @@ class PythonStacks(Closed):
 
     def __init__(self, *, timeout_s: float = 30.0) -> None:
         """`timeout_s` is for each core."""
+        # Told where pystack lies, a child need not look through all of site-packages.
         self._pool = WorkerPool(
-            [sys.executable, "-I", str(_WORKER)],
+            [sys.executable, "-I", "-S", str(_WORKER), _folder_of_pystack() or ""],
             limits=Limits(timeout_s=timeout_s, heap_bytes=_HEAP_BYTES),
         )
 

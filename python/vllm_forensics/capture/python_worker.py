@@ -1,17 +1,22 @@
 """The child that calls pystack: a hostile core may crash it, and then costs nobody else anything.
 
-It has a process of its own, apart from `unwind_worker.py`: pystack brings its own libdw. The
-protocol is `worker_pool.py`'s, with JSON in the frames.
+It has a process of its own, apart from `unwind_worker.py`: pystack brings its own libdw. It is
+started by its file name, without site-packages, with the folder that pystack lies in. The protocol
+is `worker_pool.py`'s, with JSON in the frames.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from typing import Any, Final
 
-from pystack.engine import NativeReportingMode, get_process_threads_for_core
-from pystack.errors import PystackError
+sys.path.append(sys.argv[1])
+gc.disable()  # it makes little, and what it imports is no garbage
+
+from pystack.engine import NativeReportingMode, get_process_threads_for_core  # noqa: E402
+from pystack.errors import PystackError  # noqa: E402
 
 _MAX_FRAMES: Final = 1000
 

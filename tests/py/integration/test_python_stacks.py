@@ -56,7 +56,7 @@ serve()
 
 def pythons() -> list[str]:
     """The interpreters of several versions, by name: the one of the tests, and others on PATH."""
-    return [f"python3.{minor}" for minor in (11, 12, 13)]
+    return [f"python3.{minor}" for minor in range(9, 16)]
 
 
 def interpreter(name: str) -> str:
