@@ -26,6 +26,8 @@ class DifferenceKind(StrEnum):
     FREED = "freed"
     FINISHED = "finished"
     QUEUES = "queues"
+    STATE = "state"
+    """What the pool holds, or says that it holds, after the same decisions."""
     FREE_LIST_ORDER = "free-list-order"
     ENDED = "ended"
 
@@ -97,9 +99,11 @@ class SandboxDiff:
     right: DiffSide
     verdict: Verdict
     first: Difference | None
-    """The first decision that differs."""
+    """What differs first."""
     others: tuple[Difference, ...] = ()
     """More that differ in the same step."""
+    decision: Difference | None = None
+    """Where only states differ in `first`: the first decision that does, later."""
     order: Difference | None = None
     """Where blocks are first handed out in another order, if that is not after `first`."""
     parameters: tuple[tuple[str, str, str], ...] = ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -10,11 +11,16 @@ from vllm_forensics.model.sandbox import PoolState, RequestState, Snapshot
 
 _Name = Annotated[str, msgspec.Meta(max_length=200)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+_RUNS: Final = 10
+"""Stretches of block numbers in one line of text."""
 _Block = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 
 class PoolLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One allocator. `free` in the order in which blocks would be handed out."""
+    """One allocator. `free` in the order in which blocks would be handed out.
+
+    `occupied`: by block, where the allocator notes a second time what is taken.
+    """
 
     name: _Name
     total: _Block
@@ -22,6 +28,7 @@ class PoolLine(msgspec.Struct, frozen=True, kw_only=True):
     free: list[_Block]
     references: list[int]
     hashes: list[tuple[_Block, _Name]]
+    occupied: list[bool] | None = None
 
 
 class StateLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +65,7 @@ def snapshot_line(snapshot: Snapshot) -> SnapshotLine:
                 free=list(pool.free),
                 references=list(pool.references),
                 hashes=list(pool.contents),
+                occupied=None if pool.occupied is None else list(pool.occupied),
             )
             for pool in snapshot.pools
         ],
@@ -88,6 +96,7 @@ def snapshot_of(line: SnapshotLine) -> Snapshot:
                 free=tuple(pool.free),
                 references=tuple(pool.references),
                 contents=tuple(pool.hashes),
+                occupied=None if pool.occupied is None else tuple(pool.occupied),
             )
             for pool in line.pools
         ),
@@ -104,3 +113,19 @@ def snapshot_of(line: SnapshotLine) -> Snapshot:
             for state in line.requests
         ),
     )
+
+
+def stretches(blocks: Sequence[int]) -> str:
+    """Block numbers in their order, neighbours as one stretch, up or down: `1-11 40 39-30`."""
+    found: list[str] = []
+    at = 0
+    while at < len(blocks) and len(found) < _RUNS:
+        end = at
+        for way in (1, -1):
+            last = at
+            while last + 1 < len(blocks) and blocks[last + 1] == blocks[last] + way:
+                last += 1
+            end = max(end, last)
+        found.append(f"{blocks[at]}-{blocks[end]}" if end > at else str(blocks[at]))
+        at = end + 1
+    return " ".join([*found, "…"] if at < len(blocks) else found)

@@ -19,8 +19,8 @@ from vllm_forensics.model.sandbox_diff import (
     Verdict,
 )
 from vllm_forensics.model.sandbox_recording import Origin
+from vllm_forensics.model.sandbox_snapshot import stretches
 from vllm_forensics.render.sandbox_grid import Axes, axes_of, grid_of
-from vllm_forensics.render.sandbox_snapshot import stretches
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _SHADES: Final = " ░▒▓█"
@@ -49,6 +49,7 @@ WHAT: Final = {
     DifferenceKind.FREED: "blocks are freed",
     DifferenceKind.FINISHED: "a request is finished",
     DifferenceKind.QUEUES: "requests stand in other queues",
+    DifferenceKind.STATE: "the pools are in other states after the same decisions",
     DifferenceKind.FREE_LIST_ORDER: "another block is handed out",
     DifferenceKind.ENDED: "one of them is over",
 }
@@ -97,12 +98,8 @@ def _what(found: Difference) -> str:
 def _rows(diff: SandboxDiff) -> Iterator[tuple[str, str]]:
     if diff.first is not None:
         yield from _difference(diff.first)
-    if diff.order is not None:
-        if diff.first is not None:
-            yield "", ""
-        yield "order", f"from step {diff.order.step} on blocks are handed out in another order"
-        yield from _difference(diff.order)
     yield from _same_step(diff)
+    yield from _later(diff)
     yield from _state_before(diff)
     if diff.first is not None or diff.order is not None:
         yield "", ""
@@ -119,6 +116,22 @@ def _rows(diff: SandboxDiff) -> Iterator[tuple[str, str]]:
     for side, name in ((diff.left, "A"), (diff.right, "B")):
         for text in (*side.recording.assumed, *side.recording.gaps):
             yield "note", f"{name}: {text}"
+
+
+def _later(diff: SandboxDiff) -> Iterator[tuple[str, str]]:
+    """What differs besides, of another nature: later decisions, the order of the free list."""
+    if diff.decision is not None:
+        yield "", ""
+        yield (
+            "then",
+            f"from step {diff.decision.step} on they decide otherwise: {_what(diff.decision)}",
+        )
+        yield from _difference(diff.decision)
+    if diff.order is not None:
+        if diff.first is not None:
+            yield "", ""
+        yield "order", f"from step {diff.order.step} on blocks are handed out in another order"
+        yield from _difference(diff.order)
 
 
 def _same_step(diff: SandboxDiff) -> Iterator[tuple[str, str]]:

@@ -60,6 +60,7 @@ class DiffWire(msgspec.Struct, frozen=True, kw_only=True):
     ]
     first_difference: DifferenceWire | None
     same_step: list[DifferenceWire]
+    first_decision: DifferenceWire | None
     free_list_order: DifferenceWire | None
     left: SideWire
     right: SideWire
@@ -76,6 +77,7 @@ def render_diff_json(diff: SandboxDiff) -> str:
             verdict=diff.verdict.value,
             first_difference=difference_wire(diff.first) if diff.first else None,
             same_step=[difference_wire(found) for found in diff.others],
+            first_decision=difference_wire(diff.decision) if diff.decision else None,
             free_list_order=difference_wire(diff.order) if diff.order else None,
             left=_side(diff.left),
             right=_side(diff.right),

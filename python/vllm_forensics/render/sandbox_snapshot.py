@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
@@ -10,13 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.sandbox import PoolState, RequestState, SandboxRun, Snapshot
+from vllm_forensics.model.sandbox_snapshot import stretches
 from vllm_forensics.render.terminal import TerminalStyle
 
 _SHOWN: Final = 3
 """Snapshots in a text; all are in the JSON."""
 _REQUESTS: Final = 12
-_RUNS: Final = 10
-"""Stretches of block numbers in one line."""
 
 
 def snapshot_parts(run: SandboxRun, style: TerminalStyle) -> Iterator[RenderableType]:
@@ -65,19 +64,3 @@ def _pool(pool: PoolState) -> str:
     if pool.contents:
         parts.append(f"{len(pool.contents)} can be found by their content")
     return " · ".join(parts)
-
-
-def stretches(blocks: Sequence[int]) -> str:
-    """Block numbers in their order, neighbours as one stretch, up or down: `1-11 40 39-30`."""
-    found: list[str] = []
-    at = 0
-    while at < len(blocks) and len(found) < _RUNS:
-        end = at
-        for way in (1, -1):
-            last = at
-            while last + 1 < len(blocks) and blocks[last + 1] == blocks[last] + way:
-                last += 1
-            end = max(end, last)
-        found.append(f"{blocks[at]}-{blocks[end]}" if end > at else str(blocks[at]))
-        at = end + 1
-    return " ".join([*found, "…"] if at < len(blocks) else found)

@@ -70,6 +70,7 @@ def compare(left: Recording, right: Recording) -> SandboxDiff:
     """Where and why two runs part; the engines and loads may be different ones."""
     sides = _Side(left), _Side(right)
     first: tuple[Difference, ...] = ()
+    decision: Difference | None = None
     order: Difference | None = None
     numbering = Numbering()
     different = 0
@@ -85,6 +86,11 @@ def compare(left: Recording, right: Recording) -> SandboxDiff:
             first = tuple(_decisions(pair, sides, order))
             different += bool(first)
         else:
+            if decision is None and first[0].kind is DifferenceKind.STATE:
+                later = _decisions(pair, sides, order)
+                decision = next(
+                    (one for one in later if one.kind is not DifferenceKind.STATE), None
+                )
             different += _scheduled_apart(pair)
     return SandboxDiff(
         left=_told(sides[0], first, order),
@@ -92,6 +98,7 @@ def compare(left: Recording, right: Recording) -> SandboxDiff:
         verdict=_verdict(first, order, numbering),
         first=first[0] if first else None,
         others=first[1 : 1 + _OTHERS],
+        decision=decision,
         order=order,
         parameters=(
             *_parameters(left.parameters, right.parameters),

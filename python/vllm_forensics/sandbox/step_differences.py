@@ -12,6 +12,7 @@ from vllm_forensics.model.sandbox import Generation, Outcome, RequestSpec
 from vllm_forensics.model.sandbox_diff import Difference, DifferenceKind
 from vllm_forensics.model.sandbox_recording import RecordedStep, Recording
 from vllm_forensics.sandbox.block_lives import BlockLives, Decision, StepView
+from vllm_forensics.sandbox.states import states_apart
 
 _BLOCK_EVENTS: Final = (
     (EventKind.SWAP, DifferenceKind.SWAPPED, "swaps"),
@@ -61,9 +62,12 @@ def differences(pair: Pair) -> Iterator[Difference]:
     if pair.left.step.completed != pair.right.step.completed:
         yield from _died(pair)  # what one of them has not come to is no difference
         return
+    number = pair.left.view.number
     found = list(_of_blocks(pair))
     if pair.left.step.completed:
         found += _of_requests(pair, pair.left.step, pair.right.step)
+    if not found:
+        found += states_apart(number, pair.left.step.snapshot, pair.right.step.snapshot)
     yield from sorted(found, key=lambda one: _ORDER.index(one.kind))
 
 

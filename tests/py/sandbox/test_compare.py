@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.py.cli.test_main import Ended, forensics
 from tests.py.sandbox.test_recording import SWAP_STORY, in_memory, written
-from tests.py.support.vllm_trees import CURRENT, OLD, TEXTBOOK, a_tree
+from tests.py.support.vllm_trees import CURRENT, OLD, TEXTBOOK, a_tree, opener
 
 from vllm_forensics.model.event import Event, EventKind
 from vllm_forensics.model.sandbox import Parameters, RequestSpec
@@ -23,8 +23,12 @@ from vllm_forensics.render.clean import clean
 from vllm_forensics.render.sandbox_diff import render_diff
 from vllm_forensics.render.sandbox_picture import render_picture
 from vllm_forensics.render.terminal import TerminalStyle
+from vllm_forensics.sandbox.collector import recorded
 from vllm_forensics.sandbox.compare import compare
+from vllm_forensics.sandbox.engine.interface import Engine
 from vllm_forensics.sandbox.load import uniform
+from vllm_forensics.sandbox.run import run
+from vllm_forensics.sandbox.snapshots import SnapshotsWanted
 
 pytestmark = pytest.mark.xdist_group("vllm-trees")
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schemas" / "forensics.sandbox_diff.1.json"
@@ -120,17 +124,48 @@ def test_a_run_without_reuse_is_the_same_up_to_the_numbers_of_its_blocks() -> No
     assert (found.first, found.order) == (None, None)
 
 
-def test_the_second_note_of_what_is_taken_shows_where_the_planted_run_dies() -> None:
+def test_two_notes_of_what_is_taken_are_shown_to_part_long_before_the_run_dies() -> None:
     options = ("--gpu-blocks", "23", "--requests", "2", "--max-tokens", "40", "--cpu-blocks", "23")
 
     status, found = answer(*options, "plant=second-occupancy", "")
 
     assert status == 1
-    first = found["first_difference"]
-    assert first["kind"] == "raised"
-    assert "is free and cannot be had: it is noted as taken" in first["left"]
-    assert first["right"] == "goes on"
-    assert first["step"] == found["left"]["steps"]
+    first, then = found["first_difference"], found["first_decision"]
+    assert (first["kind"], first["step"]) == ("state", 7)
+    assert first["left"] == "notes as taken what it counts as free: blocks 11-21"
+    assert first["right"] == "counts and notes the same"
+    assert (then["kind"], then["step"]) == ("raised", found["left"]["steps"])
+    assert "is free and cannot be had: it is noted as taken" in then["left"]
+    assert then["right"] == "goes on"
+
+
+def test_a_double_free_that_changes_no_decision_is_another_state() -> None:
+    def meddle(step: int, engine: Engine) -> None:
+        if step == 4:
+            inside: Any = engine
+            inside.pool.free_blocks([inside.pool.blocks[50]])
+
+    every = SnapshotsWanted(every=1)
+    healthy = in_memory(CURRENT, Parameters(), uniform(2, 40, 10), every)
+    freed, _ = recorded(
+        lambda recorder: run(
+            opener(CURRENT), Parameters(), uniform(2, 40, 10), recorder=recorder, meddle=meddle
+        ),
+        "freed",
+        every,
+    )
+    # The event itself is left out: what is left is the state.
+    silent = replace(
+        freed,
+        steps=tuple(replace(s, events=healthy.steps[s.number].events) for s in freed.steps),
+    )
+
+    found = compare(silent, healthy)
+
+    assert found.first is not None
+    assert (found.first.step, found.first.kind) == (4, DifferenceKind.STATE)
+    assert found.first.left == "GPU blocks: 1 held -1 times, 6 held 1 times"
+    assert found.first.right == "GPU blocks: 6 held 1 times"
 
 
 def test_why_a_request_waits_is_told_in_blocks() -> None:
