@@ -80,7 +80,7 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
 
 def _with_hearsay(first: Clue, reading: IncidentReading) -> Clue:
     """A stack that stands alone, and what the text around it says of a crash."""
-    if first.kind is not ClueKind.STACK or first.signal is not None:
+    if first.kind is not ClueKind.STACK or first.signal is not None or first.python:
         return first
     said = next((one for one in reading.seen_instead if _CRASH.search(one)), None)
     return first if said is None else replace(first, detail=f"as {said}")

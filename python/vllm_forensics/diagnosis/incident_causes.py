@@ -157,7 +157,7 @@ def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 def hearsay(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """A debugger's stack under somebody's sentence that the program segfaults."""
-    if first.kind is not ClueKind.STACK or first.detail is None:
+    if first.kind is not ClueKind.STACK or first.detail is None or first.python:
         return None
     return _cause(CauseClass.NATIVE_FAULT, first.detail, Certainty.LIKELY)
 
@@ -189,6 +189,8 @@ def cause_of(first: Clue, account: Sequence[Clue]) -> Cause:
         if found is not None:
             return found
     detail = "the text tells that it ended and not of what"
+    if first.kind is ClueKind.STACK and first.python:
+        detail = first.detail or detail
     if first.kind is ClueKind.ECHO:
         detail = "the text holds only what other processes noticed"
     return _cause(CauseClass.UNKNOWN, detail, Certainty.UNKNOWN)

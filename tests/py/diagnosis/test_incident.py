@@ -481,3 +481,45 @@ def test_openmp_is_the_place_where_nothing_else_is_on_the_stack() -> None:
 
     assert incident.first_death.module == "libomp.dylib"
     assert incident.first_death.signal == "SIGABRT"
+
+
+def test_ray_names_the_process_that_it_killed_for_memory() -> None:
+    incident = incident_of(
+        "Memory on the node (IP: 10.0.0.1) where the task (actor ID: 0dab4a, name=Pool.__init__, "
+        "pid=308, memory used=11.15GB) was running was 12.49GB / 13.15GB (0.95), which exceeds the "
+        "memory usage threshold of 0.95. Ray killed this worker (ID: 79a5)"
+    )
+
+    assert incident.first_death.pid == 308
+    assert incident.first_death.role is ProcessRole.RAY_ACTOR
+    assert incident.first_death.cause.kind is CauseClass.OOM_KILLED
+
+
+def test_a_stack_at_a_breakpoint_is_no_death() -> None:
+    log = (
+        b'Thread 6 "pool" hit Breakpoint 2, take (pool=0x48) at pool.c:9\n'
+        b"#0  take (pool=0x48) at pool.c:9\n"
+        b"#1  0x00007f1be0001334 in run () at pool.c:40\n"
+    )
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+
+
+def test_a_traceback_without_its_end_tells_who_and_where_and_no_more() -> None:
+    incident = incident_of(
+        '(VllmWorker rank=0 pid=114) ERROR 01-15 08:12:45 [a.py:5]   File "/opt/app/a.py", line 3, '
+        "in load",
+        "(VllmWorker rank=0 pid=114) ERROR 01-15 08:12:45 [a.py:5]     self.pool.take(7)",
+    )
+
+    death = incident.first_death
+    assert (death.pid, death.role) == (114, ProcessRole.WORKER)
+    assert death.python_function == "load"
+    assert death.cause.kind is CauseClass.UNKNOWN
+    assert death.cause.detail == "an exception, which the text is cut off before"
+
+
+def test_a_lack_of_gpu_memory_is_an_exception_even_without_its_traceback() -> None:
+    incident = incident_of("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.")
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION

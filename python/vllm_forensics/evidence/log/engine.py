@@ -43,8 +43,8 @@ VLLM: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
-            "got fatal signal from worker",
-            r"(?P<detail>Executor got fatal signal from (?P<name>worker) processes)",
+            "ot fatal signal from worker",
+            r"(?P<detail>[Gg]ot fatal signal from (?P<name>worker) processes)",
             "CRITICAL 01-15 08:12:45 [multiproc_executor.py:48] MulitprocExecutor got fatal "
             "signal from worker processes, shutting down. See stack trace above for root cause "
             "issue.",
@@ -136,6 +136,12 @@ GPU: Final = Family(
             "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, "
             "OpType=ALLREDUCE, NumelIn=4096, Timeout(ms)=600000) ran for 600010 milliseconds "
             "before timing out.",
+        ),
+        Phrase(
+            ClueKind.EXCEPTION,
+            "CUDA out of memory. ",
+            r"(?P<detail>(?:OutOfMemoryError|RuntimeError): CUDA out of memory\. .{0,160})",
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
         ),
         Phrase(
             ClueKind.GPU,

@@ -216,11 +216,6 @@ LIMITS: Final = Family(
         Phrase(ClueKind.MEMORY, needle, pattern, example, signal="SIGKILL", of_another=True)
         for needle, pattern, example in (
             (
-                "NODE_OUT_OF_MEMORY",
-                r"(?P<detail>[Ee]xit type: NODE_OUT_OF_MEMORY)",
-                "Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed",
-            ),
-            (
                 "System OOM encountered",
                 r"(?P<detail>System OOM encountered, victim process: (?P<name>[^,]{1,60}), pid: "
                 r"(?P<pid>\d{1,20}))",
@@ -257,11 +252,6 @@ LIMITS: Final = Family(
                 "systemd-oomd killed ",
                 r"(?P<detail>systemd-oomd killed \d{1,6} process)",
                 "session-2.scope: systemd-oomd killed 12 process(es) in this unit.",
-            ),
-            (
-                "killed due to memory pressure",
-                r"(?P<detail>\d{1,6} Workers? \(tasks / actors\) killed due to memory pressure)",
-                "(raylet) 3 Workers (tasks / actors) killed due to memory pressure (OOM)",
             ),
         )
     ),

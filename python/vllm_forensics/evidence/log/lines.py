@@ -31,6 +31,8 @@ _LOGGER: Final = re.compile(
     r"|\[\d{1,9}\] (?=\[)"
     rf"|\((?P<who>(?:EngineCore|Worker|VllmWorker|APIServer)\w{{0,20}})\) (?:{_LEVEL} )?"
     r"(?:\[[\w.]{1,60}:\d{1,6}\] ?)?"
+    # vLLM 0.8: (VllmWorker rank=0 pid=42)
+    r"|(?P<tag>\(\w{1,60} rank=\d{1,5} pid=\d{1,9}\)) ?"
     # mpirun --tag-output --timestamp-output: Sun Jan 28 12:09:59 2018[1,279]<stderr>:
     r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?(?:\[\d{1,4},\d{1,6}\])?"
     r"<std(?:err|out)>: ?"
@@ -45,7 +47,8 @@ _TIME: Final = re.compile(
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""
 PROCESS: Final = re.compile(
-    r"\((?P<name>[^()=]{0,60}?)[ ,]{0,3}\b(?:pid|PID)=(?P<pid>\d{1,9})(?P<rest>[^()]{0,80})\)"
+    r"\((?P<name>[^()=]{0,60}?)(?: rank=\d{1,5})?[ ,]{0,3}"
+    r"\b(?:pid|PID)=(?P<pid>\d{1,9})(?P<rest>[^()]{0,80})\)"
 )
 # syslog's and journald's program[pid]: Open MPI's and UCX's [host:pid]
 _UNIT: Final = re.compile(
@@ -104,6 +107,7 @@ def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
         if match["pid"]:
             pid = int(match["pid"])
         who = match["who"] or who or _WRITERS.get(match["module"] or "")
+        tags = f"{tags} {match['tag']}" if match["tag"] else tags
         more, text = strip_prefixes(text[match.end() :])
         tags = f"{tags} {more}" if more else tags
     writer = _writer(tags)

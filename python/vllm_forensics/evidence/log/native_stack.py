@@ -42,7 +42,7 @@ FORMS: Final = (
     # LLVM:  #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234), or f(int) /src/f.cpp:12:3
     re.compile(
         r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[^/\s][^/]{0,600}?)? ?"
-        r"(?:/\S{1,240}:\d{1,6}:\d{1,6} )?\((?P<module>/[^()\s]{1,240}?)\+"
+        r"(?:/\S{1,240}:\d{1,6}:\d{1,6} )?\((?P<module>[^()\s]{1,240}?)\+"
         r"(?P<offset>0x[0-9a-f]+)\))"
     ),
     re.compile(r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?P<function>[^/\s][^/]{0,600}?) /\S{1,240}:\d"),

@@ -132,6 +132,30 @@ RAY: Final = Family(
             signal="SIGKILL",
             of_another=True,
         ),
+        *(
+            Phrase(ClueKind.MEMORY, needle, pattern, example, signal="SIGKILL", of_another=True)
+            for needle, pattern, example in (
+                (
+                    "NODE_OUT_OF_MEMORY",
+                    r"(?P<detail>[Ee]xit type: NODE_OUT_OF_MEMORY)",
+                    "Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: Task was killed",
+                ),
+                (
+                    "killed due to memory pressure",
+                    r"(?P<detail>(?:\d{1,6} Workers? \(tasks / )?actors\) killed due to memory "
+                    r"pressure)",
+                    "(raylet) 3 Workers (tasks / actors) killed due to memory pressure (OOM)",
+                ),
+                (
+                    "exceeds the memory usage threshold",
+                    r"\b(?:actor|task) ID: \w{1,60}, name=(?P<name>[\w.]{1,120}), "
+                    r"pid=(?P<pid>\d{1,9}), .{0,120}(?P<detail>exceeds the memory usage threshold)",
+                    "where the task (actor ID: 0dab4a, name=Pool.__init__, pid=4242, memory "
+                    "used=11.15GB) was running was 12.49GB / 13.15GB (0.95), which exceeds the "
+                    "memory usage threshold of 0.95. Ray killed this worker",
+                ),
+            )
+        ),
         Phrase(
             ClueKind.CHILD,
             "Worker exit type: ",

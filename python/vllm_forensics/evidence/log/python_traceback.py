@@ -122,6 +122,17 @@ class TracebackBlock:
             time=self.last.time or self._first.time,
         )
 
+    def unfinished(self) -> Clue | None:
+        """What a traceback still tells whose end was cut off with the end of the text."""
+        told = self._cut_off()
+        if told is not None or self._end is None or not self._frames or self.last is not None:
+            return told
+        return replace(
+            clue_at(self._end, ClueKind.STACK, "python"),
+            detail="an exception, which the text is cut off before",
+            python=tuple(reversed(self._frames)),
+        )
+
     def _cut_off(self) -> Clue | None:
         """The exception of a traceback that ends in the line that raises it."""
         match = _RAISE.match(self._end.text) if self._end is not None else None

@@ -90,6 +90,13 @@ GLIBC: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            "Assertion ",
+            r"^(?P<detail>Assertion [`'].{1,300}' failed)\.?(?: #\d{1,9})?\s*$",
+            "Assertion `id < size' failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "Assertion `",
             r"(?P<detail>\S{1,200}:\d{1,20}: (?!.*\], thread: \[).{0,200}Assertion `.{1,200}'"
             r" failed)",

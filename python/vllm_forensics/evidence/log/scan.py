@@ -37,11 +37,25 @@ from vllm_forensics.model.incident import (
 )
 
 _STACKS: Final = (b"#0 ", b"frame #0: 0x")
+_STOPS: Final = (b"reakpoint ", b"stop reason = ")
+_STOP: Final = re.compile(
+    r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
+    r"stop reason = (?:breakpoint|step|exec|instruction step)"
+)
+_STOPPED: Final = 8
+"""So many lines below a debugger's own stop a stack tells of no death."""
 _HEARSAY: Final = (b"egfault", b"egmentation fault", b"SIGSEGV")
 """Who speaks of a crash in prose is remembered: a stack that stands alone then has a reason."""
 _NEEDLES: Final = tuple(
     dict.fromkeys(
-        (*BOOK.needles, *faulthandler.NEEDLES, *python_traceback.NEEDLES, *_STACKS, *_HEARSAY)
+        (
+            *BOOK.needles,
+            *faulthandler.NEEDLES,
+            *python_traceback.NEEDLES,
+            *_STACKS,
+            *_STOPS,
+            *_HEARSAY,
+        )
     )
 )
 _MAX_UNFINISHED: Final = 1 << 20
@@ -114,6 +128,7 @@ class _Scanner:
         self._processes: OrderedDict[int, SeenProcess] = OrderedDict()
         self._sanitized = SanitizedPart()
         self._seen: list[str] = []
+        self._stop = -_STOPPED - 1
         self._links: dict[str, tuple[Follows, int]] = {}
 
     def feed(self, piece: bytes) -> None:
@@ -131,8 +146,11 @@ class _Scanner:
         """The end of the log: close what is open."""
         if self._rest:
             self._read(self._rest, len(self._rest))
-        for stream in list(self._blocks):
+        for stream, block in list(self._blocks.items()):
+            unfinished = block.unfinished() if isinstance(block, TracebackBlock) else None
             self._close(stream)
+            if unfinished is not None and unfinished.kind is ClueKind.STACK:
+                self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues.sort(key=lambda clue: clue.line)
         return IncidentReading(
@@ -225,7 +243,7 @@ class _Scanner:
                 self._add(told)
         if opened is None and block is None:
             opened = open_headless(line)
-        if opened is None and _is_lone(line, block):
+        if opened is None and line.number - self._stop > _STOPPED and _is_lone(line, block):
             opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
             opened.feed(line)
         if opened is None:
@@ -243,7 +261,13 @@ class _Scanner:
         if clue is None:
             if block is not None:
                 block.feed(line)
-            elif len(self._seen) < _SEEN_MAX and (match := _MENTION.search(line.text)):
+            if _STOP.search(line.text) is not None:
+                self._stop = line.number
+            elif (
+                block is None
+                and len(self._seen) < _SEEN_MAX
+                and (match := _MENTION.search(line.text))
+            ):
                 start = max(0, match.start() - 40)
                 self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
             return
