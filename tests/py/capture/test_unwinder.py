@@ -171,6 +171,7 @@ def test_a_core_that_kills_its_child_twice_has_no_second_tier(
     [
         ("sys.stdout.buffer.write(b'\\x00\\x00\\x00\\x02{]')", "nonsense"),
         ("sys.stdout.buffer.write(b'\\xff\\xff\\xff\\xff')", "no end"),
+        ("sys.stdout.buffer.write(b'\\x00\\x00\\x00\\x02{}{}')", "more than it was asked"),
         ("time.sleep(60)", "in time"),
     ],
 )

@@ -2,11 +2,21 @@
 
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.py.integration.crashes import HERD, compile_program, leave_core
 from tests.py.integration.tool import Json, forensics_core
+
+from vllm_forensics.capture.files import map_core
+from vllm_forensics.capture.unwinder import Unwinder
+from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.walked_stacks import WalkedStacks
+from vllm_forensics.model.answer import Answer, Known
+from vllm_forensics.model.stack import Stack
+from vllm_forensics.model.unwind import MappedFile, Walk, WalkStart
 
 pytestmark = pytest.mark.gdb
 
@@ -63,6 +73,41 @@ def test_a_signature_is_the_same_at_every_depth(herd: Path) -> None:
     assert places[0] == places[1]
     assert any(found["name"] == "depth" for found in full["objects"])
     assert stack["objects"] == []
+
+
+class CountingUnwinder(Unwinder):
+    """Knows how often it was asked for walks."""
+
+    walks = 0
+
+    def walk(
+        self, core: str, files: Sequence[MappedFile], starts: Sequence[WalkStart]
+    ) -> tuple[Walk, ...]:
+        self.walks += 1
+        return super().walk(core, files, starts)
+
+
+def walked(core: Path, unwinder: CountingUnwinder) -> tuple[Answer[Stack], int]:
+    """The crashing thread's stack, and how many walks it took."""
+    store = ModuleStore()
+    notes = CoreImage(map_core(core), store)
+    store.program = notes.process.program
+    before = unwinder.walks
+    stacks = WalkedStacks(notes, store, str(core), unwinder, frozenset())
+    return stacks.stack(notes.threads[0]), unwinder.walks - before
+
+
+def test_the_next_core_of_a_program_is_walked_at_once(tmp_path: Path) -> None:
+    program = compile_program(HERD, tmp_path / "fresh", "-fno-optimize-sibling-calls")
+    core = leave_core([program, "1"], tmp_path / "run", dies_of=signal.SIGABRT)
+
+    with CountingUnwinder() as unwinder:
+        first, rounds = walked(core, unwinder)
+        second, at_once = walked(core, unwinder)
+
+    assert isinstance(first, Known)
+    assert first == second
+    assert (rounds > 1, at_once) == (True, 1)
 
 
 def test_every_fact_of_a_stack_says_its_tier(herd: Path) -> None:
