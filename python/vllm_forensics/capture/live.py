@@ -83,6 +83,21 @@ def watch_tree(root: int, seconds: float) -> tuple[LiveProcess, ...]:
     return (*tree, *_peers(tree))
 
 
+def root_of(pid: int) -> str | None:
+    """A folder with the files that a process sees, where it sees others than we do.
+
+    A container has a mount namespace of its own (mount_namespaces(7)); through /proc/PID/root its
+    files can be read for as long as it lives.
+    """
+    folder = _PROC / str(pid)
+    try:
+        if (folder / "ns/mnt").readlink() == (_PROC / "self/ns/mnt").readlink():
+            return None
+    except OSError:
+        return None
+    return str(folder / "root")
+
+
 def cpu_of_tree(pids: Sequence[int]) -> float:
     """Seconds of processor time that the processes used so far, their ended threads included."""
     return sum(_cpu(fields) for pid in pids if (fields := _stat_fields(_PROC / str(pid))))

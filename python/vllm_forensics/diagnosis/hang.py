@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.waits import THE_END, THE_GIL, Stacks, waits_privately
 from vllm_forensics.model.hang import (
     HangFinding,
@@ -52,14 +53,11 @@ def judge_hang(
         findings += _gil_waits(processes, waits)
         findings += _peer_waits(processes, waits)
     if not findings:
-        findings.append(
-            HangFinding(
-                kind=HangKind.IDLE,
-                summary="Nobody is busy, and nobody is seen to wait for another: idle, or "
-                "waiting for something outside (a socket, a timer, a terminal).",
-                proof=tuple(_state_proof(process) for process in processes),
-            )
-        )
+        findings += [
+            _asleep(process, stacks)
+            for process in processes
+            if process.in_tree and _only_each_other(process)
+        ] or [_idle(processes)]
     return tuple(findings)
 
 
@@ -221,6 +219,46 @@ def _busy(process: LiveProcess, thread: LiveThread, stacks: Stacks) -> HangFindi
         proof=(f"user and system time of thread {thread.tid} grew by {thread.cpu_share:.0%}",),
         busy=Node(pid=process.pid, tid=thread.tid),
     )
+
+
+def _idle(processes: tuple[LiveProcess, ...]) -> HangFinding:
+    return HangFinding(
+        kind=HangKind.IDLE,
+        summary="Nobody is busy, and nobody is seen to wait for another: idle, or "
+        "waiting for something outside (a socket, a timer, a terminal).",
+        proof=tuple(_state_proof(process) for process in processes),
+    )
+
+
+def _only_each_other(process: LiveProcess) -> bool:
+    """Can nothing but the process's own threads wake any of them, and do all of them sleep?"""
+    alive = [thread for thread in process.threads if thread.state not in "ZX"]
+    return bool(alive) and all(waits_privately(thread) for thread in alive)
+
+
+def _asleep(process: LiveProcess, stacks: Stacks) -> HangFinding:
+    """No deadlock is claimed: who holds what is not recorded, and a signal may wake somebody."""
+    alive = [thread for thread in process.threads if thread.state not in "ZX"]
+    count = "The only thread" if len(alive) == 1 else f"All {len(alive)} threads"
+    return HangFinding(
+        kind=HangKind.IDLE,
+        summary=f"{count} of {_name(Node(pid=process.pid), (process,))} can be woken by threads "
+        "of that process alone, and none of them is awake: unless a signal's handler does it, "
+        "nobody goes on. Who holds what is not recorded: Python's threading.Lock, semaphores, "
+        "condition variables and read-write locks do not say.",
+        proof=tuple(_sleep_proof(process, thread, stacks) for thread in alive[:_MOST_PROOFS]),
+    )
+
+
+def _sleep_proof(process: LiveProcess, thread: LiveThread, stacks: Stacks) -> str:
+    stack = stacks.get((process.pid, thread.tid), Stack(tid=thread.tid, frames=()))
+    python = next((f for f in stack.frames if f.kind is FrameKind.PYTHON), None)
+    own = next((f for f in stack.frames if f.function and is_own(f)), None)
+    where = python or own
+    at = f" at {where.function}" if where is not None else ""
+    if where is not None and where.file is not None:
+        at += f" ({where.file.rsplit('/', 1)[-1]}:{where.line})"
+    return f"thread {thread.tid} waits{at}: a private futex, no time limit"
 
 
 def _name(node: Node, processes: tuple[LiveProcess, ...]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture import files
-from vllm_forensics.capture.live import watch_tree
+from vllm_forensics.capture.live import root_of, watch_tree
 from vllm_forensics.capture.supervisor import SupervisedTree, snapshot
 from vllm_forensics.capture.unwinder import shared_unwinder
 from vllm_forensics.diagnosis.hang import judge_hang
@@ -119,7 +119,8 @@ class _Seen:
 def _read_snapshot(
     core: str, process: LiveProcess, processes: tuple[LiveProcess, ...], options: TriageOptions
 ) -> _Seen:
-    store = ModuleStore(symbols=options.symbols)
+    sysroot = options.sysroot or root_of(process.pid)
+    store = ModuleStore(symbols=options.symbols, sysroot=sysroot)
     notes = CoreImage(files.map_core(core), store)
     store.program = notes.process.program
     depth = options.depth or (Depth.STACK if shared_unwinder() is not None else Depth.FULL)

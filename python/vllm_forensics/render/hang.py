@@ -134,17 +134,29 @@ def _threads(process: LiveProcess, stacks: dict[tuple[int, int], Stack]) -> Tabl
     table.add_column(no_wrap=True, justify="right")
     table.add_column(overflow="fold", max_width=90)
     for thread in process.threads:
-        calls = " ← ".join(_calls(stacks.get((process.pid, thread.tid)))) or f"state {thread.state}"
+        found = _innermost(stacks.get((process.pid, thread.tid)))
+        calls = " ← ".join(_call_at(frame) for frame in found) or f"state {thread.state}"
         table.add_row(f"  {thread.tid} {thread.name}", f"{thread.cpu_share:.0%}", Text(calls))
     return table
 
 
 def _calls(stack: Stack | None) -> list[str]:
+    return [_call(frame) for frame in _innermost(stack)]
+
+
+def _innermost(stack: Stack | None) -> list[Frame]:
     """The innermost native calls, then the innermost Python ones."""
     frames = stack.frames if stack else ()
     native = [frame for frame in frames if frame.kind is not FrameKind.PYTHON]
     python = [frame for frame in frames if frame.kind is FrameKind.PYTHON]
-    return [_call(frame) for frame in (*native[:_FRAMES], *python[:_FRAMES])]
+    return [*native[:_FRAMES], *python[:_FRAMES]]
+
+
+def _call_at(frame: Frame) -> str:
+    """With its line, which for a native call stands in the text alone."""
+    if frame.kind is FrameKind.PYTHON or frame.file is None or frame.line is None:
+        return _call(frame)
+    return f"{_call(frame)} ({frame.file.rsplit('/', 1)[-1]}:{frame.line})"
 
 
 def _call(frame: Frame) -> str:

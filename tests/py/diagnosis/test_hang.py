@@ -539,6 +539,36 @@ def test_nobody_busy_and_nobody_waiting_is_idle() -> None:
     assert found.proof == ("process 10: 2 threads, states SD",)
 
 
+def test_threads_that_only_each_other_could_wake_are_told_where_they_sleep() -> None:
+    sleeps = call(Call.FUTEX, 0x7000, 0x80, 2, 0)
+    two = process(10, thread(10, sleeps), thread(11, sleeps))
+
+    inner = stack(10, "sem_wait")
+    python = Frame(
+        index=1, pc=0, function="serve", tier=Tier.NOTES, kind=FrameKind.PYTHON,
+        file="/srv/app.py", line=7,
+    )  # fmt: skip
+
+    [found] = judge_hang((two,), (), {(10, 10): replace(inner, frames=(*inner.frames, python))})
+
+    assert found.kind is HangKind.IDLE
+    assert found.summary.startswith("All 2 threads of process 10 (p10)")
+    assert found.proof == (
+        "thread 10 waits at serve (app.py:7): a private futex, no time limit",
+        "thread 11 waits: a private futex, no time limit",
+    )
+
+
+@pytest.mark.parametrize("operation", [0x0, 0x80], ids=["shared", "with a time limit"])
+def test_threads_that_others_or_a_clock_could_wake_are_idle(operation: int) -> None:
+    limit = 0x5000 if operation else 0
+    one = process(10, thread(10, call(Call.FUTEX, 0x7000, operation, 2, limit)))
+
+    [found] = judge_hang((one,), (), {})
+
+    assert found.summary.startswith("Nobody is busy")
+
+
 def test_a_wait_for_a_peer_says_for_what_and_from_whom() -> None:
     reads = process(10, thread(10, READS_3), pipes=(reader(3, 77),))
     writes = process(20, pipes=(writer(5, 77),))

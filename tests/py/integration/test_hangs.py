@@ -55,6 +55,19 @@ while True:
     os.write(down[1], b"x")
     os.read(up[0], 1)
 """
+LOCKS_CROSSWISE = """\
+import threading
+one, two, both = threading.Lock(), threading.Lock(), threading.Barrier(2)
+def take(first, second):
+    with first:
+        both.wait()
+        second.acquire()
+threads = [threading.Thread(target=take, args=pair) for pair in ((one, two), (two, one))]
+for thread in threads:
+    thread.start()
+print("ready", flush=True)
+threads[0].join()
+"""
 BUSY_PYTHON = """\
 def count_forever():
     n = 0
@@ -240,6 +253,38 @@ def test_what_names_no_owner_is_not_called_a_deadlock(
 
     assert kinds(report) == ["idle"]
     assert report["waits"] == []
+
+
+def test_locks_of_python_say_where_and_that_nobody_is_left_to_wake_them(
+    start: Any, tmp_path: Path
+) -> None:
+    pid = is_ready(start(sys.executable, "-c", LOCKS_CROSSWISE))
+
+    status, report = look(pid, tmp_path)
+
+    assert status == 0
+    [finding] = report["findings"]
+    assert finding["kind"] == "idle"
+    assert "All 3 threads" in finding["summary"]
+    assert "nobody goes on" in finding["summary"]
+    assert sum("take (<string>:6)" in proof for proof in finding["proof"]) == 2
+
+
+@pytest.mark.root
+def test_a_program_with_files_of_its_own_is_named_by_them(
+    start: Any, hangs: Path, tmp_path: Path
+) -> None:
+    inside = f"mount -t tmpfs tmpfs /mnt && cp {hangs} /mnt/serve && exec /mnt/serve mutex"
+    pid = is_ready(start("unshare", "--mount", "sh", "-c", inside))
+
+    _, report = look(pid, tmp_path)
+
+    assert kinds(report) == ["deadlock"]
+    assert not Path("/mnt/serve").exists()
+    [process] = report["processes"]
+    calls = [call for thread in process["threads"] for call in thread["frames"]]
+    assert any("(anonymous namespace)" in call for call in calls)
+    assert not any(call.startswith("serve+") for call in calls)
 
 
 def test_parent_and_child_both_read_first(start: Any, tmp_path: Path) -> None:
@@ -494,7 +539,7 @@ def test_it_goes_on_when_nothing_can_be_written(start: Any, folder: str) -> None
 
     assert done.returncode == 125
     assert folder.encode() in done.stderr
-    assert state_of(pid) == ("S", 0)
+    until(lambda: state_of(pid) == ("S", 0))
 
 
 def test_no_signal_is_lost(start: Any, hangs: Path, tmp_path: Path) -> None:
