@@ -50,14 +50,13 @@ def contradictions_of(told: Sequence[Statement]) -> tuple[Contradiction, ...]:
 
 def _signals(told: Sequence[Statement]) -> Iterator[Contradiction]:
     """A log says SIGABRT, the core SIGSEGV: a handler had sent another signal."""
-    crash = next((one for one in told if one.crash is not None), None)
-    for one in told:
-        if one.signal is None or one.crash is not None:
-            continue
-        if crash is not None and crash.crash is not None:
-            yield from _against_core(one, crash, crash.crash)
-            continue
-        other = next((two for two in told if two.signal not in {None, one.signal}), None)
+    core = next((one for one in told if one.crash is not None), None)
+    said = [one for one in told if one.signal is not None and one.crash is None]
+    if core is not None and core.crash is not None:
+        yield from _against_core(said, core, core.crash)
+        return
+    for one in said:
+        other = next((two for two in said if two.signal != one.signal), None)
         if other is not None and other.source > one.source:
             yield Contradiction(
                 sentence=f"{one.place} says {one.signal} and {other.place} says {other.signal}: "
@@ -68,25 +67,28 @@ def _signals(told: Sequence[Statement]) -> Iterator[Contradiction]:
             return
 
 
-def _against_core(one: Statement, core: Statement, crash: Crash) -> Iterator[Contradiction]:
+def _against_core(
+    said: Sequence[Statement], core: Statement, crash: Crash
+) -> Iterator[Contradiction]:
     first, last = signal_name(crash.signal.number), signal_name(crash.delivered.number)
-    if one.signal in {first, None}:
-        return
-    if one.signal == last:
+    late = [one for one in said if one.signal == last and last != first]
+    if late:
+        places = ", ".join(dict.fromkeys(one.place for one in late))
         by = f"{crash.reraised_by} sent {last} after it" if crash.reraised_by else f"then {last}"
         yield Contradiction(
-            sentence=f"{one.place} says {last}, {core.place} says {first}: {first} came first, {by}"
-            ", and that ended the process",
-            sources=(one.source, core.source),
+            sentence=f"{places}: {last}, and {core.place}: {first}. {first} came first, {by}, and "
+            "that ended the process",
+            sources=tuple(dict.fromkeys([*(one.source for one in late), core.source])),
             is_explained=True,
         )
-    else:
-        yield Contradiction(
-            sentence=f"{one.place} says {one.signal}, and {core.place} is of a process that "
-            f"{first} ended: one of them is of another process, or of another life of number "
-            f"{core.pid}",
-            sources=(one.source, core.source),
-        )
+    for one in said:
+        if one.signal not in {first, last}:
+            yield Contradiction(
+                sentence=f"{one.place} says {one.signal}, and {core.place} is of a process that "
+                f"{first} ended: one of them is of another process, or of another life of number "
+                f"{core.pid}",
+                sources=(one.source, core.source),
+            )
 
 
 def _ends(told: Sequence[Statement]) -> Iterator[Contradiction]:

@@ -21,7 +21,7 @@ _ROLES: Final = {
 _STEPS: Final = {
     CauseClass.NATIVE_FAULT: (
         _LEAVE_EVIDENCE,
-        "forensics core    # where a core was left already",
+        "forensics core    # where a core was left already; forensics report LOG CORE joins both",
         "dmesg -T | grep -i segfault    # library and offset of the fault",
     ),
     CauseClass.HEAP_CORRUPTION: (

@@ -20,6 +20,8 @@ _GAP: Final = 1_000
 _SAME_DEATH_S: Final = 120.0
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _MAX_FRAMES: Final = 64
+_RANK: Final = tuple(SourceKind)
+"""Cores come first in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +215,7 @@ def _with_others(
     front: list[Statement] = []
     behind: list[Statement] = []
     has_death = any(one.clue and one.clue.kind in _OWN_WORDS for one in spoken)
-    for one in sorted(others, key=lambda one: (one.time_s is None, one.time_s or 0.0)):
+    for one in _by_process(others):
         place = next((at for at, other in enumerate(spoken) if _concerns(other, one)), None)
         place = place if place is not None else _by_time(one, spoken)
         if place is not None:
@@ -225,6 +227,22 @@ def _with_others(
         placed += before.get(at, [])
         placed += spoken[at : at + 1]
     return placed + behind, bool(behind)
+
+
+def _by_process(others: Sequence[Statement]) -> list[Statement]:
+    """Processes by their first moment; of each the core first, which knows the first fault.
+
+    A core is written when the process has ended, and a trace tells of the signal that a handler
+    sent.
+    """
+    began: dict[int | None, float] = {}
+    for one in others:
+        if one.time_s is not None:
+            began[one.pid] = min(one.time_s, began.get(one.pid, one.time_s))
+    return sorted(
+        others,
+        key=lambda one: (began.get(one.pid, float("inf")), one.pid or 0, _RANK.index(one.kind)),
+    )
 
 
 def _concerns(words: Statement, one: Statement) -> bool:

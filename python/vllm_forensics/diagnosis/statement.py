@@ -26,7 +26,12 @@ from vllm_forensics.model.run import SupervisedRun
 from vllm_forensics.model.sanitizer import ExplainedReport
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.model.syscalls import SyscallFinding, SyscallKind, SyscallTrace
+from vllm_forensics.model.syscalls import (
+    SignalEvent,
+    SyscallFinding,
+    SyscallKind,
+    SyscallTrace,
+)
 
 CORE_SOURCE: Final = "a core"
 TRACE_SOURCE: Final = "strace"
@@ -159,10 +164,12 @@ def of_trace(
     """What strace saw of every process that a signal ended or that failed."""
     lineage = lineage_of(trace)
     killed_by = {one.pid: one for one in findings if one.kind is SyscallKind.KILLED}
+    first_fault: dict[int, SignalEvent] = {}
     for event in trace.signals:
         if event.address is None or event.sender is not None:
             continue
         pid = lineage.process_of(event.tid)
+        first_fault[pid] = event  # the last: earlier ones were survived
         yield Statement(
             source=path,
             kind=SourceKind.STRACE,
@@ -176,6 +183,8 @@ def of_trace(
     for end in lineage.ends():
         signal = signal_name(-end.status) if end.status < 0 else None
         sent = killed_by.get(end.tid)
+        fault = first_fault.get(end.tid)
+        cause = sent.sentence if sent is not None else fault.text if fault is not None else end.text
         yield Statement(
             source=path,
             kind=SourceKind.STRACE,
@@ -184,9 +193,9 @@ def of_trace(
             pid=end.tid,
             clue=_told(
                 TRACE_SOURCE,
-                sent.sentence if sent is not None else end.text,
+                cause,
                 pid=end.tid,
-                signal=signal,
+                signal=fault.name if fault is not None else signal,
                 name=_base(lineage.command.get(end.tid)),
             )
             if signal is not None and not (sent is not None and signal == "SIGKILL")
@@ -289,6 +298,9 @@ def _core_clue(crash: Crash, time: str | None) -> Clue:
     elif crash.fault.kind is FaultKind.EXTERNAL_SIGNAL:
         kind, detail = ClueKind.CHILD, None
     frames = _fault_frames(crash)
+    culprit = crash.culprit
+    if culprit is not None and culprit.kind is not FrameKind.PYTHON:
+        frames = (culprit, *(frame for frame in frames if frame.index != culprit.index))
     return Clue(
         kind=kind,
         source=CORE_SOURCE,

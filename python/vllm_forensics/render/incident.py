@@ -19,6 +19,9 @@ _MAX_PROCESSES: Final = 12
 _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
 _WIDEST: Final = 100
+_COLUMN: Final = 40
+_LONG: Final = 48
+"""Letters of a function's name that a headline shows whole."""
 
 
 def render_incidents(answer: IncidentAnswer, style: TerminalStyle) -> str:
@@ -65,7 +68,7 @@ def _incident(
     incident: Incident, style: TerminalStyle, *, with_log: bool
 ) -> Iterator[RenderableType]:
     death = incident.first_death
-    yield Text(headline(death), style="title")
+    yield title(death)
     if with_log:
         yield Text(incident.log, style="quiet")
     yield Text()
@@ -84,6 +87,14 @@ def _incident(
         yield labelled("Next" if number == 0 else "", step, indented=True)
 
 
+def title(death: Death) -> Table:
+    """The headline, on as many lines as it takes: its end says how sure all of it is."""
+    table = Table.grid()
+    table.add_column(overflow="fold")
+    table.add_row(Text(headline(death), style="title"))
+    return table
+
+
 def headline(death: Death) -> str:
     """Who died first, of what, where, and how sure that is."""
     who = death.name or death.role.value
@@ -95,13 +106,26 @@ def headline(death: Death) -> str:
         parts.append(f"exit {death.exit}")
     place = death.function or death.module or death.python_function
     if place is not None:
-        parts.append(place)
+        parts.append(_brief(place))
     parts.append(
         {Certainty.UNKNOWN: "not known of what"}.get(
             death.cause.certainty, death.cause.certainty.value
         )
     )
     return "━━ " + " · ".join(parts) + " ━━"
+
+
+def _brief(function: str) -> str:
+    """A long name without its template arguments: `ns::kernel<…>::run`."""
+    if len(function) <= _LONG:
+        return function
+    kept, depth = [], 0
+    for letter in function:
+        depth -= letter == ">" and depth > 0
+        if depth == 0:
+            kept.append(letter)
+        depth += letter == "<"
+    return "".join(kept).replace("<>", "<…>")
 
 
 def _processes(incident: Incident) -> Iterator[RenderableType]:
@@ -114,17 +138,18 @@ def _processes(incident: Incident) -> Iterator[RenderableType]:
             f"  {'✖' if number == 0 and one.pid == dead else ' '} {_depth(one, incident)}"
             f"{one.name or '?'} {one.pid or ''}",
             one.role.value,
-            f"seen {one.last_seen}" if one.last_seen else "",
             one.end or "",
+            f"seen {one.last_seen}" if one.last_seen else "",
         )
         for number, one in enumerate(incident.processes[:_MAX_PROCESSES])
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    widths = [min(_COLUMN, max(len(row[column]) for row in rows)) for column in range(3)]
     yield Text("Processes", style="head")
-    for who, role, seen, end in rows:
+    for who, role, end, seen in rows:
         line = Text(f"{who:<{widths[0]}}  ")
-        line.append(f"{role:<{widths[1]}}  {seen:<{widths[2]}}  ", style="quiet")
-        yield line.append(end)
+        line.append(f"{role:<{widths[1]}}  ", style="quiet")
+        line.append(f"{end:<{widths[2]}}  " if seen else end)
+        yield line.append(seen, style="quiet")
     left = len(incident.processes) - _MAX_PROCESSES
     if left > 0:
         yield Text(f"    and {left} more (--format json)", style="quiet")

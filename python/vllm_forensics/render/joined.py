@@ -13,7 +13,7 @@ from rich.text import Text
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.incident import headline, labelled
+from vllm_forensics.render.incident import labelled, title
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
@@ -69,7 +69,7 @@ class _Writer:
         yield Text(self._counts(), style="quiet")
         yield Text()
         if report.first_death is not None:
-            yield Text(headline(report.first_death), style="title")
+            yield title(report.first_death)
             yield Text()
         yield labelled("", self._short(report.explanation))
         if self._style.detail is Detail.SENTENCE:

@@ -61,6 +61,16 @@ def test_a_log_and_a_trace_of_one_process_agree() -> None:
     assert process.contradictions == ()
 
 
+def test_the_fault_before_a_handlers_signal_is_the_cause() -> None:
+    text = TRACE.replace("killed by SIGSEGV", "killed by SIGABRT")
+
+    found = joined(log("(Worker pid=7) Fatal Python error: Aborted"), trace(text))
+
+    assert found.incident is not None
+    assert found.incident.first_death.signal == "SIGSEGV"
+    assert found.incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+
+
 def test_another_signal_in_the_trace_is_said() -> None:
     found = joined(log(SEGFAULT), trace(TRACE.replace("SIGSEGV", "SIGBUS")))
 

@@ -1,18 +1,14 @@
 """What a person sees, kept as files; UPDATE_SNAPSHOTS=1 writes them anew."""
 
-import os
-import re
-from pathlib import Path
-
 import pytest
 from tests.py.support.reports import a_report, null_crash, single_report
+from tests.py.support.snapshots import compare, without_escapes
 
 from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.report import Failure, Report
 from vllm_forensics.render.demo import render_ending, render_silent, render_title
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_terminal
 
-FOLDER = Path(__file__).parents[1] / "data" / "render"
 OWN = frozenset(
     [(core, index) for core in ("/tmp/core.42", "/tmp/core.43") for index in (0, 1, 2)]  # noqa: S108
     + [("/tmp/core.77", index) for index in range(4)]  # noqa: S108
@@ -29,16 +25,6 @@ CASES = {
 }
 
 
-def compare(name: str, text: str) -> None:
-    """Against the kept text; UPDATE_SNAPSHOTS=1 keeps the present one."""
-    path = FOLDER / f"{name}.txt"
-    if os.environ.get("UPDATE_SNAPSHOTS"):
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-    assert text == path.read_text(encoding="utf-8"), f"UPDATE_SNAPSHOTS=1 pytest {Path(__file__)}"
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_report_looks_as_it_did(name: str) -> None:
     report, style = CASES[name]
@@ -50,7 +36,7 @@ def test_a_report_looks_as_it_did(name: str) -> None:
 def test_no_line_is_wider_than_the_terminal(name: str) -> None:
     report, style = CASES[name]
 
-    text = re.sub(r"\x1b\[[0-9;]*m", "", render_terminal(report, style, OWN))
+    text = without_escapes(render_terminal(report, style, OWN))
 
     assert max(len(line) for line in text.splitlines()) <= style.width
 
