@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from vllm_forensics.capture.event_table import MAGIC, table_lines
 from vllm_forensics.capture.files import map_file, open_regular
 from vllm_forensics.errors import EvidenceError, UsageError
 
@@ -33,13 +34,17 @@ def read_load(path: str) -> str:
 
 
 def event_lines(path: str) -> Iterator[bytes]:
-    """The lines of a recording; a line that no recording has comes in pieces.
+    """The lines of a recording, also of one in Parquet; a line that none has comes in pieces.
 
     Raises:
         EvidenceError: it cannot be read.
+        UsageError: it is Parquet, and pyarrow is missing.
 
     """
     try:
+        if _is_table(path):
+            yield from table_lines(path)
+            return
         with open_regular(path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
             left = _MAX_RECORDING
             while left > 0 and (line := stream.readline(_MAX_LINE)):
@@ -47,6 +52,11 @@ def event_lines(path: str) -> Iterator[bytes]:
                 yield line
     except EvidenceError as error:
         raise EvidenceError(f"{path} {error.message}", remedy=error.remedy) from error
+
+
+def _is_table(path: str) -> bool:
+    with open_regular(path) as descriptor:
+        return os.pread(descriptor, len(MAGIC), 0) == MAGIC
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -72,11 +72,7 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
 
     """
     ready = prepared(wanted, on_fetch=on_fetch)
-    sink: AbstractContextManager[Callable[[bytes], None] | None] = nullcontext()
-    if wanted.events is not None:
-        sink = event_file(wanted.events)
-    with sink as write:
-        writer = None if write is None else RecordingWriter(write)
+    with _writer(wanted.events) as writer:
         result = _recorded(ready, wanted.snapshots, writer)
     if not wanted.compare or _healthy(result) or result.events > _COMPARED_EVENTS:
         return result
@@ -86,6 +82,22 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
         if _healthy(run(ready.opened, parameters, ready.load))
     )
     return replace(result, healthy_with=tuple(changes))
+
+
+@contextmanager
+def _writer(path: str | None) -> Iterator[RecordingWriter | None]:
+    """What writes a recording: lines, or rows where the file's name says so."""
+    if path is None:
+        yield None
+    elif path.endswith(".parquet"):
+        from vllm_forensics.capture.event_table import event_table
+        from vllm_forensics.sandbox.table_sink import TableWriter
+
+        with event_table(path) as append:
+            yield TableWriter(append)
+    else:
+        with event_file(path) as write:
+            yield RecordingWriter(write)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
