@@ -199,7 +199,7 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     "--events",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write the whole run, one line of JSON for each event and each step: for diff and replay.",
+    help="Write the whole run, for diff and replay: lines of JSON, or a table if it is .parquet.",
 )
 @click.option(
     "--snapshot",
