@@ -2,8 +2,10 @@
 
 The walk goes from the faulting instruction towards the start of its function, through moves and
 stack slots, and at the start into the caller. It ends at a call that returned the value, a load
-from memory, or a constant. A step is `proved` only where no jump leads into or out of the stretch
-between the two instructions; otherwise another path could have set the value, and it is `likely`.
+from memory, or a constant. At the head of a loop around the fault it goes on at the loop's end,
+where an earlier round changed the value. A step is `proved` only where no jump leads into or out of
+the stretch between the two instructions; otherwise another path could have set the value, and it is
+`likely`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from vllm_forensics.diagnosis.access import (
 from vllm_forensics.diagnosis.calls import fault_frames
 from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.diagnosis.memory import read_pointer
+from vllm_forensics.diagnosis.wording import is_canonical
 from vllm_forensics.model.answer import Known
 from vllm_forensics.model.finding import Access, Certainty, FaultKind, Finding, Origin
 from vllm_forensics.model.image import Image
@@ -53,6 +56,7 @@ _COPIES: Final = re.compile(r"_*(wmem|mem)(p?cpy|move)(_|$)|_*(st[pr]n?cpy|strca
 _READS_FIRST: Final = re.compile(
     r"_*(wcs|str|mem|rawmem)(n?len|chr|rchr|n?cmp|set|str|spn|cspn)(_|$)"
 )
+_ALLOCATORS: Final = re.compile(r"_*(malloc|calloc|realloc)$|operator new")
 _KINDS: Final = {
     FaultKind.NULL_DEREFERENCE,
     FaultKind.WILD_POINTER,
@@ -81,6 +85,17 @@ class _Stop:
     certain: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Code:
+    """A function's instructions around the one whose value is followed."""
+
+    before: tuple[Instruction, ...]
+    loop_head: int | None = None
+    """Where the innermost loop around it begins."""
+    loop_rest: tuple[Instruction, ...] = ()
+    """From it to the jump back: what an earlier round went through last."""
+
+
 def origin_of(image: Image, context: FaultContext, finding: Finding) -> tuple[Origin, ...]:
     """The steps back from the bad address, the nearest first; empty where none can be shown."""
     is_x86 = "rip" in context.registers or "rax" in context.registers
@@ -107,10 +122,13 @@ def _walk_out(image: Image, context: FaultContext, calls: list[Frame]) -> Iterat
         if access.address == 0:
             value = 0
     for level, frame in enumerate(calls[start : start + _MAX_LEVELS]):
-        code = _code_before(image, frame, is_return_address=level + start > 0)
-        stop = _walk_back(image, context, code, place, at_fault=level + start == 0)
+        at_fault = level + start == 0
+        code = _code_around(image, frame, is_return_address=not at_fault)
+        stop = _walk_back(image, context if at_fault else None, code, place)
         certain = certain and stop.certain
         if stop.origin is not None:
+            if _cannot_be(stop.origin, value):
+                return
             yield _placed(image, stop.origin, value, certain=certain)
             return
         following = calls[start + level + 1 : start + level + 2]
@@ -128,29 +146,39 @@ def _walk_out(image: Image, context: FaultContext, calls: list[Frame]) -> Iterat
         place = _Place(register=stop.argument)
 
 
-def _walk_back(
-    image: Image,
-    context: FaultContext,
-    code: tuple[Instruction, ...],
-    place: _Place,
-    *,
-    at_fault: bool,
-) -> _Stop:
-    """Follow one value backwards through one function's instructions, the last one first."""
+def _walk_back(image: Image, at_fault: FaultContext | None, code: _Code, place: _Place) -> _Stop:
+    """Follow one value backwards through one function's instructions, the last one first.
+
+    The registers `at_fault` are those of this function, if it is the innermost.
+    """
     changed: set[str] = set()
     certain = True
-    targets = _jump_targets(code)
-    for step in reversed(code[-_MAX_STEPS:]):
+    in_loop = False
+    targets = _jump_targets(code.before)
+    steps = list(reversed(code.before[-_MAX_STEPS:]))
+    head = code.loop_head
+    at = 0
+    while at < len(steps) or head is not None:
+        if head is not None and (at == len(steps) or steps[at].address < head):
+            if any(_step(step, place) != place for step in code.loop_rest):
+                in_loop, certain = True, False
+                round_before = [step for step in code.before if step.address >= head]
+                steps[at:at] = reversed((*round_before, *code.loop_rest))
+            head = None
+            continue
+        step = steps[at]
+        at += 1
         if step.end in targets or (step.is_jump and not step.is_call):
             certain = False
         follow = _step(step, place)
         if isinstance(follow, str):
-            loaded = _loaded_from(image, context, step, changed) if at_fault else None
-            what = _describe(image, step, follow, loaded)
+            here = None if in_loop else at_fault
+            loaded = _loaded_from(image, here, step, changed) if here is not None else None
+            what, function = _describe(image, step, follow, loaded)
             origin = Origin(
-                what=what[0],
+                what=f"{what} in an earlier round of the loop" if in_loop else what,
                 certainty=Certainty.PROVED if certain else Certainty.LIKELY,
-                function=what[1],
+                function=function,
                 instruction=f"{step.address:#x} {step.text}",
             )
             return _Stop(origin=origin, certain=certain)
@@ -160,9 +188,8 @@ def _walk_back(
         changed.update(_whole(name) for name in step.written)
         if step.is_call:
             changed.update(_CALLER_SAVED)
-    if place.register in _ARGUMENTS:
-        return _Stop(origin=None, argument=place.register, certain=certain)
-    return _Stop(origin=None, certain=certain)
+    argument = place.register if place.register in _ARGUMENTS else None
+    return _Stop(origin=None, argument=argument, certain=certain)
 
 
 def _step(step: Instruction, place: _Place) -> _Place | str | None:
@@ -276,13 +303,26 @@ def _loaded_from(
     return None if address is None else (address, read_pointer(image, address))
 
 
-def _code_before(image: Image, frame: Frame, *, is_return_address: bool) -> tuple[Instruction, ...]:
-    """The function's instructions before the frame's own one (for a caller: before its call)."""
-    at = frame.pc - 1 if is_return_address else frame.pc
+def _code_around(image: Image, frame: Frame, *, is_return_address: bool) -> _Code:
+    """The function's instructions around the frame's own one (for a caller: around its call)."""
     answer = image.instructions(frame.pc)
     if not isinstance(answer, Known):
-        return ()
-    return tuple(step for step in answer.value if step.end <= at)
+        return _Code(before=())
+    at = frame.pc - 1 if is_return_address else frame.pc
+    before = tuple(step for step in answer.value if step.end <= at)
+    rest = answer.value[len(before) :]
+    for index, step in enumerate(rest):
+        if step.is_jump and not step.is_call:
+            head = next(iter(_jump_targets((step,))), None)
+            if head is not None and head <= at:
+                return _Code(before=before, loop_head=head, loop_rest=rest[: index + 1])
+    return _Code(before=before)
+
+
+def _cannot_be(origin: Origin, value: int | None) -> bool:
+    """Would an allocator have returned what is no address? Then the value came another way."""
+    allocated = origin.what == "returned" and _ALLOCATORS.match(origin.function or "") is not None
+    return allocated and not is_canonical(value or 0)
 
 
 def _argument_of_library_call(frame: Frame, access: MemoryAccess) -> str | None:
@@ -304,8 +344,9 @@ def _callee(image: Image, step: Instruction) -> str | None:
     symbol = image.symbol_at(target.displacement)
     if not isinstance(symbol, Known) or not symbol.value.name:
         return None
-    name = image.demangle(symbol.value.name)
-    return name.value if isinstance(name, Known) else symbol.value.name
+    plain = symbol.value.name.removesuffix("@plt")  # as some tools call the linker's stub
+    name = image.demangle(plain)
+    return name.value if isinstance(name, Known) else plain
 
 
 def _jump_targets(code: tuple[Instruction, ...]) -> set[int]:

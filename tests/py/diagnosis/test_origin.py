@@ -180,6 +180,46 @@ def test_a_pointer_moved_on_by_a_constant_is_the_same_pointer() -> None:
     assert step.function == "vllm::find"
 
 
+# In loops.
+
+
+def test_a_value_that_the_loop_changes_came_from_an_earlier_round() -> None:
+    # again: add eax, [rdi + 8]; mov rdi, [rdi]; test rdi, rdi; jne again
+    code = "48 83 c3 01" + "03 47 08" + "48 8b 3f" + "48 85 ff" + "75 f5"
+    wild = 0x4141414141414141
+    image = crash_image(code, at=4, registers={"rdi": wild}, signal=segv(0))
+
+    (step,) = origins(image, FaultKind.NON_CANONICAL_ADDRESS)
+
+    assert (step.what, step.certainty, step.value) == (
+        "loaded from memory in an earlier round of the loop",
+        Certainty.LIKELY,
+        wild,
+    )
+
+
+def test_a_value_that_the_loop_keeps_came_from_before_it() -> None:
+    # xor edi, edi; again: mov rax, [rdi]; add rbx, 1; jne again
+    code = "31 ff" + "48 8b 07" + "48 83 c3 01" + "75 f7"
+
+    (step,) = origins(crash_image(code, at=2, signal=segv(0)))
+
+    assert step.what == "set to a constant here"
+
+
+@pytest.mark.parametrize(
+    ("value", "known"), [(0x4141414141414141, False), (HEAP, True)], ids=["no address", "a block"]
+)
+def test_an_allocator_does_not_return_what_is_no_address(value: int, *, known: bool) -> None:
+    new = Symbol(name="operator new(unsigned long)@plt", address=FIND.address, size=0x10)
+    code = call_to(new.address, 0) + "48 8b 00"  # mov rax, [rax]
+    image = crash_image(code, at=5, registers={"rax": value}, signal=segv(0), functions=(new,))
+
+    found = origins(image, FaultKind.NON_CANONICAL_ADDRESS)
+
+    assert [step.function for step in found] == (["operator new(unsigned long)"] if known else [])
+
+
 # Across calls.
 
 
