@@ -1,6 +1,6 @@
 """CPU of `forensics core` for one core, as a ratio of `gdb -nx -batch -ex bt` on the same core.
 
-    python benchmarks/core_cpu.py [--runs 5] [--forensics 'CMD']
+    python benchmarks/bench_core_cpu.py [--runs 5] [--forensics 'CMD']
 
 Both are measured in turns in one run: user and system time of the whole process tree, the median
 of the runs. What a bare Python costs to start is taken off ours, once. The bar is 1.25. Also
@@ -9,15 +9,16 @@ of the runs. What a bare Python costs to start is taken off ours, once. The bar 
 
 import argparse
 import os
-import resource
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.measure import used_by
 
 from vllm_forensics.capture.crash import run_for_core
 from vllm_forensics.capture.host import cores_in_working_directory
@@ -43,18 +44,6 @@ extern "C" void crash() {
 int main() { crash(); }
 #endif
 """
-
-
-def cpu_of(command: Sequence[str]) -> float:
-    """User and system seconds of a command and all its children."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Installed programs have their byte code cached; where that is forbidden, each run compiles.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, check=False, env=environment
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def make_cores(folder: Path) -> dict[str, tuple[str, str]]:
@@ -105,22 +94,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cores = make_cores(Path(folder))
         python_start = statistics.median(
-            cpu_of([sys.executable, "-c", "pass"]) for _ in range(chosen.runs)
+            used_by([sys.executable, "-c", "pass"]).cpu_s for _ in range(chosen.runs)
         )
-        cpu_of([*forensics, "core", *(core for _, core in cores.values())])
+        used_by([*forensics, "core", *(core for _, core in cores.values())])
         print(f"bare Python: {python_start:.3f} s of CPU, taken off below")
         print(f"{'core of':<22}{'gdb bt':>9}{'text':>9}{'ratio':>7}{'json':>9}{'ratio':>7}")
         for name, (program, core) in cores.items():
             gdb, text, json = [], [], []
             for _ in range(chosen.runs):
-                gdb.append(cpu_of(["gdb", "-nx", "-batch", "-ex", "bt", program, core]))
-                text.append(cpu_of([*forensics, "core", core]) - python_start)
-                json.append(cpu_of([*forensics, "core", "--format", "json", core]) - python_start)
+                gdb.append(used_by(["gdb", "-nx", "-batch", "-ex", "bt", program, core]).cpu_s)
+                text.append(used_by([*forensics, "core", core]).cpu_s - python_start)
+                wire_command = [*forensics, "core", "--format", "json", core]
+                json.append(used_by(wire_command).cpu_s - python_start)
             peer, ours, wire = (statistics.median(found) for found in (gdb, text, json))
             as_text = f"{ours:>8.3f}s{ours / peer:>7.2f}"
             as_json = f"{wire:>8.3f}s{wire / peer:>7.2f}"
             print(f"{name:<22}{peer:>8.3f}s{as_text}{as_json}")
-        helped = statistics.median(cpu_of([*forensics, "--help"]) for _ in range(chosen.runs))
+        helped = statistics.median(
+            used_by([*forensics, "--help"]).cpu_s for _ in range(chosen.runs)
+        )
         print(f"forensics --help: {helped:.3f} s of CPU (bar 0.15)")
 
 

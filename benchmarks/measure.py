@@ -20,10 +20,16 @@ class Used(NamedTuple):
 
 def used_by(command: Sequence[str | Path], output: Path | None = None) -> Used:
     """Run a command to its end, whatever its status; standard output to a file, or to nobody."""
+    # Installed programs have their byte code cached; where that is forbidden, each run compiles.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     began_s = time.monotonic()
     with Path(output or os.devnull).open("wb") as out:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+            env=environment,
         )
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
