@@ -54,10 +54,12 @@ void JsonEvents::fault(pid_t pid, pid_t tid, const siginfo_t& signal, bool handl
   event.add("tid", tid);
   event.add("signo", signal.si_signo);
   event.add("code", signal.si_code);
-  if (signal.si_code > 0) {
+  if (signal.si_code > 0 && signal.si_code != SI_KERNEL) {  // which comes without an address
     event.add_hex("address", reinterpret_cast<std::uint64_t>(signal.si_addr));
   } else {
     event.add_raw("address", "null");
+  }
+  if (signal.si_code <= 0) {
     event.add("sender_pid", signal.si_pid);
   }
   event.add("handled", handled);

@@ -9,6 +9,7 @@ import pytest
 from tests.py.supervisor.support import Supervisor
 
 SEGV_MAPERR = 1
+SI_KERNEL = 0x80
 NULL_READ = (signal.SIGSEGV, SEGV_MAPERR, 0)
 
 
@@ -82,6 +83,15 @@ def test_faulthandler_prints_and_the_core_has_the_address(supervisor: Supervisor
     note = ended.core.selection
     assert note["first_signal"]["address"] == "0x4321"
     assert (note["last_signal"]["code"], note["memory_later_than_registers"]) == (-6, True)
+
+
+def test_a_fault_without_an_address_has_none(supervisor: Supervisor) -> None:
+    code = "import ctypes; ctypes.string_at(0x4141414141414141)"  # a general protection fault
+
+    [fault] = supervisor.run(sys.executable, "-c", code).named("fault")
+
+    assert (fault["code"], fault["address"]) == (SI_KERNEL, None)
+    assert "sender_pid" not in fault
 
 
 def test_a_death_without_a_stop_before_it_is_written_at_the_last_moment(
