@@ -11,7 +11,7 @@ import pytest
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Incident, ProcessRole
+from vllm_forensics.model.incident import CauseClass, ClueKind, Incident, ProcessRole
 
 SAMPLES = Path(__file__).parents[1] / "data" / "log"
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))
@@ -302,6 +302,7 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "Use `faulthandler` to see where a Segmentation fault happens.",
         "#0 building with the default instance using docker driver",
         "We handle SIGTERM and exit with code 143; gunicorn sends SIGKILL after the timeout.",
+        "Such a container is usually listed as stopped with exit code 137.",
     ],
 )
 def test_prose_about_deaths_is_no_death(line: str) -> None:
@@ -332,6 +333,27 @@ def test_a_failed_check_that_was_raised_in_python_is_an_exception() -> None:
 @pytest.mark.parametrize(
     ("lines", "role", "pid", "signal", "kind"),
     [
+        (
+            ("# ChildProcessError: worker died (-9) in the benchmark",),
+            ProcessRole.WORKER,
+            None,
+            "SIGKILL",
+            CauseClass.OOM_KILLED,
+        ),
+        (
+            ("Child process unexpectedly failed with an exit code 134. pid=547",),
+            ProcessRole.MAIN,
+            547,
+            "SIGABRT",
+            CauseClass.ABORT_EXCEPTION,
+        ),
+        (
+            ("Job pool (1/3): Exited with code 137",),
+            ProcessRole.MAIN,
+            None,
+            "SIGKILL",
+            CauseClass.OOM_KILLED,
+        ),
         (
             ("Engine process (pid 76) died.",),
             ProcessRole.ENGINE_CORE,
@@ -444,6 +466,18 @@ def test_an_exception_whose_message_was_cut_off_is_named_by_the_line_that_raises
     )
 
     assert incident.first_death.cause.detail == "RuntimeError, whose message is cut off"
+
+
+def test_an_exception_whose_name_was_cut_off_is_named_by_the_line_that_raises_it() -> None:
+    log = (
+        b"Traceback (most recent call last):\n"
+        b'  File "/opt/app/a.py", line 3, in load\n'
+        b"    raise EngineDeadError()\n"
+        b"app.exceptions.Engin\n"
+    )
+
+    (clue,) = parse_incident_log([log]).clues
+    assert (clue.kind, clue.detail) == (ClueKind.ECHO, "EngineDeadError")
 
 
 def test_a_title_that_repeats_a_line_is_read_and_a_bare_word_is_none() -> None:

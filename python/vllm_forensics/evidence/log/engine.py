@@ -35,6 +35,13 @@ VLLM: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "orker died (",
+            r"(?P<name>[Ww]orker) died \((?P<exit>-\d{1,3})\)",
+            "ChildProcessError: worker died (-9)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "ailed core proc(s)",
             r"[Ff]ailed core proc\(s\): \{'(?P<name>[\w.-]{1,200})': (?P<exit>-?\d{1,20})",
             "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
@@ -90,7 +97,8 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "hild process unexpectedly failed with",
-            r"[Cc]hild process unexpectedly failed with exitcode=(?P<exit>-?\d{1,20})(?:\. "
+            r"[Cc]hild process unexpectedly failed with (?:an )?exit ?code[= ]"
+            r"(?P<exit>-?\d{1,20})(?:\. "
             r"pid=(?P<pid>\d{1,20}))?",
             "A child process unexpectedly failed with exitcode=139. pid=4242",
             of_another=True,

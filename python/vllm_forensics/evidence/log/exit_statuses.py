@@ -11,7 +11,7 @@ from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
 _ENDED: Final = (
-    r"(?:error|exited|terminated|finished|failed|died|crashed|completed|ended|returned|stopped|"
+    r"(?i:error|exited|terminated|finished|failed|died|crashed|completed|ended|returned|stopped|"
     r"aborted)"
 )
 _DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11)|1(?:3[2-79]|59))\b(?!\.\d)"

@@ -24,7 +24,7 @@ _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
 _DOUBT: Final = re.compile(
     r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
-    r"instead of|how to)(?!\w)"
+    r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?)(?!\w)"
 )
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),

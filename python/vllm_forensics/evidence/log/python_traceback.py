@@ -112,7 +112,7 @@ class TracebackBlock:
         match = _LAST.match(self.last.text)
         kind = match["type"] if match else ""
         message = (match["message"] or "") if match else ""
-        name = kind.rpartition(".")[2]
+        name = self._whole(kind.rpartition(".")[2]) if not message else kind.rpartition(".")[2]
         is_echo = name in ECHO_TYPES or _ECHO_MESSAGES.search(message) is not None
         return replace(
             clue_at(self.last, ClueKind.ECHO if is_echo else ClueKind.EXCEPTION, "python"),
@@ -132,6 +132,12 @@ class TracebackBlock:
             detail="an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
+
+    def _whole(self, name: str) -> str:
+        """The name of which only the beginning stands there: the line that raises it has all."""
+        match = _RAISE.match(self._end.text) if self._end is not None else None
+        raised = match["type"].rpartition(".")[2] if match is not None else ""
+        return raised if raised.startswith(name) else name
 
     def _cut_off(self) -> Clue | None:
         """The exception of a traceback that ends in the line that raises it."""
