@@ -193,7 +193,7 @@ GPU: Final = Family(
         Phrase(
             ClueKind.GPU,
             "], thread: [",
-            r"(?P<detail>\S{1,200}:\d{1,20}: .{0,900}?block: \[[\d,]{1,200}\], thread:"
+            r"(?P<detail>(?<!\S)\S{1,200}:\d{1,20}: .{0,900}?block: \[[\d,]{1,200}\], thread:"
             r" \[[\d,]{1,200}\],? "
             r"Assertion .{1,200})",
             "/src/kernel.cu:12: void f(int): block: [0,0,0], thread: [1,0,0] Assertion `i < n' "

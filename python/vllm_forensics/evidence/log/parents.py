@@ -97,7 +97,7 @@ PYTHON: Final = Family(
                 needle,
                 r"(?:\b(?P<name>[A-Z]\w{2,40}(?:-\d{1,20})?)\W{1,4})?(?:pid[ =:]{1,2}"
                 r"(?P<pid>\d{1,20})\W+)?"
-                r"(?:\w{1,60},? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
+                r"(?:(?<!\w)\w{1,60},? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,
             )
@@ -127,7 +127,7 @@ RAY: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "due to the node running low on memory",
-            r"(?P<detail>.{0,160}due to the node running low on memory.{0,60})",
+            r"(?P<detail>(?<!\S).{0,160}due to the node running low on memory.{0,60})",
             "Task was killed due to the node running low on memory.",
             signal="SIGKILL",
             of_another=True,

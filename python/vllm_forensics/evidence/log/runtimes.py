@@ -82,8 +82,8 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             ": Assertion ",
-            r"(?P<detail>[^\s:]{1,200}:\d{1,20}: (?!.*\], thread: \[).{1,200}?: Assertion"
-            r" [`'].{1,200}' "
+            r"(?P<detail>(?<![^\s:])[^\s:]{1,200}:\d{1,20}: (?!.*\], thread: \[).{1,200}?: "
+            r"Assertion [`'].{1,200}' "
             r"failed)",
             "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
             signal="SIGABRT",
@@ -98,8 +98,8 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "Assertion `",
-            r"(?P<detail>\S{1,200}:\d{1,20}: (?!.*\], thread: \[).{0,200}Assertion `.{1,200}'"
-            r" failed)",
+            r"(?P<detail>(?<!\S)\S{1,200}:\d{1,20}: (?!.*\], thread: \[).{0,200}"
+            r"Assertion `.{1,200}' failed)",
             "cache.cpp:88: Assertion `id < size' failed.",
             signal="SIGABRT",
         ),

@@ -17,7 +17,8 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "cannot open shared object file",
-            r"(?P<detail>(?:error while loading shared libraries: )?(?P<module>[\w.+/-]{1,120}): "
+            r"(?P<detail>(?:error while loading shared libraries: )?"
+            r"(?P<module>(?<![\w.+/-])[\w.+/-]{1,120}): "
             r"cannot open shared object file.{0,60})",
             "error while loading shared libraries: libexample.so.1: cannot open shared object "
             "file: No such file or directory",
@@ -25,7 +26,8 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "undefined symbol: ",
-            r"(?P<detail>(?P<module>[\w.+/-]{1,240}): undefined symbol: [\w@.]{1,300})",
+            r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240}): "
+            r"undefined symbol: [\w@.]{1,300})",
             "ImportError: /opt/app/_C.abi3.so: undefined symbol: _ZN2at4_ops5exampleE",
         ),
         Phrase(
@@ -38,7 +40,8 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "cannot allocate memory in static TLS block",
-            r"(?P<detail>(?P<module>[\w.+/-]{1,240}): cannot allocate memory in static TLS block)",
+            r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240}): "
+            r"cannot allocate memory in static TLS block)",
             "ImportError: /opt/lib/libgomp.so.1: cannot allocate memory in static TLS block",
         ),
     ),
@@ -57,7 +60,7 @@ SHARED_MEMORY: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "No space left on device",
-            r"(?P<detail>.{0,160}(?:/dev/shm|shared memory|shm_open|shared segment).{0,100}"
+            r"(?P<detail>(?<!\S).{0,160}(?:/dev/shm|shared memory|shm_open|shared segment).{0,100}"
             r"No space left on device.{0,40})",
             "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 33030532 bytes, error: No "
             "space left on device (28)",
