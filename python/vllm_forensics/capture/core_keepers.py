@@ -1,8 +1,9 @@
 """What keepers of cores write beside them: systemd-coredump, apport (Ubuntu), abrt (Fedora).
 
-systemd-coredump stores journal fields as extended attributes of the file (systemd-coredump(8)) and
-names it core.COMM.UID.BOOT.PID.TIME; apport wraps the core in a text file of `Key: value` lines, as
-one gzip stream whose pieces are base64 lines; abrt makes a folder with one small file a fact.
+systemd-coredump stores a few journal fields as extended attributes of the file (252: pid, uid, gid,
+signal, timestamp, rlimit, hostname, comm, exe) and names it core.COMM.UID.BOOT.PID.TIME; apport
+wraps the core in a text file of `Key: value` lines, as one gzip stream whose pieces are base64
+lines; abrt makes a folder with one small file a fact.
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ _WSL_NAME: Final = re.compile(
 )
 _ATTRIBUTES: Final = {
     "executable": "exe",
-    "command": "cmdline",
     "user": "uid",
-    "unit": "unit",
     "host": "hostname",
     "pid": "pid",
 }

@@ -58,7 +58,7 @@ def find_cores(paths: Sequence[str], since_s: float | None = None) -> list[str]:
         if is_remote(path):
             found.extend(_remote_cores(path))
         elif os.path.isdir(path):  # noqa: PTH112 - str with surrogates
-            found.extend(cores_below(path) or [path])
+            found.extend(cores_below(path) or _locked(path) or [path])
         elif not os.path.lexists(path) and glob.has_magic(path):
             named = sorted(glob.glob(path))  # noqa: PTH207 - str with surrogates
             found.extend(named or [path])
@@ -88,14 +88,24 @@ def _archived(path: str) -> list[str]:
 
 def newest_core() -> list[str]:
     """The youngest core in the usual places and where core_pattern points; empty if none is."""
-    candidates = []
     windows = sorted(glob.glob(_WSL_CRASHES))  # noqa: PTH207 - str, as everywhere here
-    for place in dict.fromkeys((*_pattern_folders(), *_PLACES, *windows)):
-        for path in cores_below(place):
-            name = path.rsplit("/", 1)[-1]
-            if "core" in name or name.endswith(".crash") or name.startswith("wsl-crash-"):
-                candidates.append((_newness(path), path))
-    return [max(candidates)[1]] if candidates else []
+    places = tuple(dict.fromkeys((*_pattern_folders(), *_PLACES, *windows)))
+    readable = [path for place in places for path in cores_below(place) if _is_named_core(path)]
+    # Where all belong to others, the failure of the newest says so.
+    found = readable or [path for place in places for path in _locked(place)]
+    return [max(found, key=lambda path: (_newness(path), path))] if found else []
+
+
+def _is_named_core(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return "core" in name or name.endswith(".crash") or name.startswith("wsl-crash-")
+
+
+def _locked(folder: str) -> list[str]:
+    """What is called a core and may not be read: it belongs to another user."""
+    return [
+        path for path in _entries(folder) if _is_named_core(path) and not os.access(path, os.R_OK)
+    ]
 
 
 def cores_below(folder: str) -> list[str]:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -264,6 +265,36 @@ def test_older_cores_are_left_out_where_that_is_asked(core: Path) -> None:
 
     assert find_cores([str(core.parent)], since_s=time.time() - 3600) == [str(core)]
     assert find_cores([str(core.parent)]) == [str(old), str(core)]
+
+
+AS_NOBODY = """
+import os, sys
+from vllm_forensics.capture.core_sources import find_cores, opened_core
+from vllm_forensics.errors import EvidenceError
+if os.geteuid() == 0:
+    os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+[core] = find_cores([sys.argv[1]])
+try:
+    with opened_core(core): pass
+except EvidenceError as error:
+    print(core, error.message)
+"""
+
+
+def test_a_folder_of_cores_that_belong_to_others_is_told_as_such() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "core.1").write_bytes(CORE)
+        (folder / "core.1").chmod(0)
+        (folder / "notes").write_bytes(CORE)
+        (folder / "notes").chmod(0)
+        folder.chmod(0o755)
+
+        done = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, folder], capture_output=True, text=True, check=True
+        )
+
+    assert done.stdout == f"{folder}/core.1 cannot be opened: Permission denied\n"
 
 
 # Names that tell.
