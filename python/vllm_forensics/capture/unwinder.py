@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.util
 import sys
 import threading
@@ -82,6 +83,11 @@ class Unwinder(Closed):
     def close(self) -> None:
         """End all children."""
         self._pool.close()
+
+    def prepare(self) -> None:
+        """Let a child get ready for the first question; where it cannot, that question tells."""
+        with contextlib.suppress(ToolError):
+            self._pool.prepare()
 
     def walk(
         self, core: str, files: Sequence[MappedFile], starts: Sequence[WalkStart]
@@ -172,6 +178,13 @@ def shared_unwinder() -> Unwinder | None:
             _SHARED.append(Unwinder())
             atexit.register(close_shared_unwinder)
         return _SHARED[0] if _SHARED else None
+
+
+def prepare_shared_unwinder() -> None:
+    """Let a child of this process's unwinder get ready, if there is one."""
+    unwinder = shared_unwinder()
+    if unwinder is not None:
+        unwinder.prepare()
 
 
 def close_shared_unwinder() -> None:

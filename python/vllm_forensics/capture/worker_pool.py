@@ -74,6 +74,15 @@ class WorkerPool(Closed):
         """End all children."""
         self._open.close()
 
+    def prepare(self) -> None:
+        """Start a child ahead of the first request: it gets ready while others work.
+
+        Raises:
+            ToolError: it could not be started.
+
+        """
+        self._idle.put(self._started())
+
     def ask(self, request: bytes, decode: Callable[[bytes], T]) -> T:
         """The answer to one request; `decode` raises ValueError on what is none.
 
@@ -91,13 +100,17 @@ class WorkerPool(Closed):
                     f"its reader did not survive it: {error}", remedy="look for another copy of it"
                 ) from error
 
+    def _started(self) -> _Worker:
+        worker = _Worker(self._command, self._limits)
+        with self._lock:
+            self._open.callback(worker.end)
+        return worker
+
     def _once(self, request: bytes, decode: Callable[[bytes], T]) -> T:
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
-            worker = _Worker(self._command, self._limits)
-            with self._lock:
-                self._open.callback(worker.end)
+            worker = self._started()
         try:
             answer = decode(worker.ask(request))
         except ValueError as error:

@@ -20,7 +20,11 @@ from vllm_forensics.capture.gdb import (
     offer_debug_file,
 )
 from vllm_forensics.capture.packages import debug_package, wheel_of
-from vllm_forensics.capture.unwinder import close_shared_unwinder, shared_unwinder
+from vllm_forensics.capture.unwinder import (
+    close_shared_unwinder,
+    prepare_shared_unwinder,
+    shared_unwinder,
+)
 from vllm_forensics.diagnosis.calls import fault_frames
 from vllm_forensics.diagnosis.context import fault_context
 from vllm_forensics.diagnosis.explain import diagnose
@@ -113,13 +117,15 @@ def triage_each(
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Generator[Explained]:
     """The same, one core at a time as they are ready: a thousand need not be held at once."""
-    told = told_crashes(paths, options.since_s, live=options.journal)
-    records = dict(told.records)
     threads = max(2, os.cpu_count() or 2)
     pool = executor or ThreadPoolExecutor(max_workers=threads)
     hands = Hands(pool, 2 * threads if executor is None else _AHEAD)
     work = partial(_explain_one, options=options)
     try:
+        if executor is None and options.depth is not Depth.NOTES:
+            prepare_shared_unwinder()
+        told = told_crashes(paths, options.since_s, live=options.journal)
+        records = dict(told.records)
         found = explain_each(
             told.paths,
             work,
@@ -224,12 +230,10 @@ def open_image(
     path: str, notes: CoreImage, store: ModuleStore, options: TriageOptions, depth: Depth
 ) -> LayeredImage:
     """The core at `path` with the readers that `depth` allows."""
-    program = gdb_for(notes.process.architecture)
-    gdb = (
-        partial(GdbSession, timeout_s=options.timeout_s, program=program)
-        if depth is Depth.FULL
-        else None
-    )
+    gdb = None
+    if depth is Depth.FULL:
+        program = gdb_for(notes.process.architecture)
+        gdb = partial(GdbSession, timeout_s=options.timeout_s, program=program)
     unwinder = shared_unwinder() if depth is not Depth.NOTES else None
     image = LayeredImage(notes, store, path, start_gdb=gdb, unwinder=unwinder)
     if options.depth is Depth.FULL:

@@ -351,7 +351,6 @@ class WalkedStacks:
         return module.path in self._files or isinstance(self._store(module), Known)
 
 
-@lru_cache(maxsize=65_536)
 def trampolines_of(frames: tuple[WalkedFrame, ...]) -> frozenset[int]:
     """Which frames are the kernel's, between a handler and what the signal interrupted.
 
@@ -374,5 +373,6 @@ def _is_interrupted(frames: tuple[WalkedFrame, ...], at: int) -> bool:
     return not frames[at].is_call and frames[at].level == frames[at - 1].level + 1
 
 
+@lru_cache(maxsize=65_536)
 def _plain(name: str) -> str:
     return plain_function_name(_SYMBOL_VERSION.sub("", name))
