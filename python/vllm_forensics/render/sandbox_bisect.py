@@ -60,10 +60,9 @@ def _headline(found: Bisection) -> Text:
             f"   and in {found.changed_in} at the latest: {', '.join(found.between)} cannot be "
             "driven",
         )
-    return Text.assemble(
-        (f"changed in {found.changed_in}", "mark"),
-        f"   {found.before} still behaves as {found.versions[0]}",
-    )
+    first = next(trial.version for trial in found.trials if trial.behaviour is not None)
+    still = "behaves otherwise" if found.before == first else f"still behaves as {first}"
+    return Text.assemble((f"changed in {found.changed_in}", "mark"), f"   {found.before} {still}")
 
 
 def _what_changed(found: Bisection, style: TerminalStyle) -> Iterator[RenderableType]:

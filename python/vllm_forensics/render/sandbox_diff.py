@@ -214,9 +214,9 @@ def _heat_map(diff: SandboxDiff, axes: Axes, columns: int) -> Iterator[Renderabl
     blocks, steps = axes.blocks_a_row, axes.steps_a_column
     scale = f"{blocks} blocks" if blocks > 1 else "a block"
     across = f"{steps} steps" if steps > 1 else "a step"
-    yield Text(
-        f"  {axes.pool.upper()} blocks in use, {scale} a row, {across} a column", style="quiet"
-    )
+    part = "" if axes.steps == axes.all_steps else f", the first {axes.steps} steps"
+    title = f"  {axes.pool.upper()} blocks in use, {scale} a row, {across} a column{part}"
+    yield Text(title, style="quiet")
     grids = grid_of(diff.left, axes), grid_of(diff.right, axes)
     requests = list(dict.fromkeys(cell.request for grid in grids for row in grid for cell in row))
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(requests)}

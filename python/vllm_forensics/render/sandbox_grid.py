@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from vllm_forensics.model.sandbox_diff import DiffSide, SandboxDiff
+
+_ZOOM: Final = 4
+"""How much longer than the shorter run the picture is, at most."""
+_BEGINNING: Final = 24
+"""Steps that are always drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,8 @@ class Axes:
     pool: str
     blocks: int
     steps: int
+    all_steps: int
+    """Of the longer run: where the other one ended early, only the beginning is drawn."""
     rows: int
     columns: int
 
@@ -44,19 +52,27 @@ def axes_of(diff: SandboxDiff, pool: str, *, rows: int, columns: int) -> Axes | 
     lives = [life for side in (diff.left, diff.right) for life in side.lives if life.pool == pool]
     if not lives:
         return None
-    steps = 1 + max(diff.left.last_step, diff.right.last_step)
+    all_steps = max(1, 1 + max(diff.left.last_step, diff.right.last_step))
+    shorter = 1 + min(diff.left.last_step, diff.right.last_step)
+    apart = diff.first or diff.order
+    begin = max(_BEGINNING, _ZOOM * shorter, 2 * apart.step if apart is not None else 0)
+    steps = begin if shorter > 0 and begin < all_steps // 2 else all_steps
     blocks = 1 + max(life.block for life in lives)
     for side in (diff.left, diff.right):
         parameters = side.recording.parameters
         if parameters is not None:
             sizes = {"gpu": parameters.gpu_blocks, "cpu": parameters.cpu_blocks}
             blocks = max(blocks, sizes.get(pool, 0))
-    steps, rows, columns = max(steps, 1), min(rows, blocks), min(columns, max(steps, 1))
-    axes = Axes(pool=pool, blocks=blocks, steps=steps, rows=rows, columns=columns)
-    return Axes(
+    axes = Axes(
         pool=pool,
         blocks=blocks,
         steps=steps,
+        all_steps=all_steps,
+        rows=min(rows, blocks),
+        columns=min(columns, steps),
+    )
+    return replace(
+        axes,
         rows=-(-blocks // axes.blocks_a_row),
         columns=-(-steps // axes.steps_a_column),
     )

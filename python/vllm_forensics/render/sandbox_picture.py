@@ -77,7 +77,7 @@ def _pool(diff: SandboxDiff, axes: Axes, y: float) -> list[str]:
             _MARGIN,
             y,
             f"{axes.pool.upper()} pool of {axes.blocks} blocks, {blocks} a row from 0 at the top; "
-            f"{axes.steps} steps, {steps} a column",
+            f"{axes.steps} of {axes.all_steps} steps, {steps} a column",
         )
     ]
     grids = grid_of(diff.left, axes), grid_of(diff.right, axes)

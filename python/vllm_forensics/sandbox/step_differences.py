@@ -191,6 +191,8 @@ def _why_admitted(pair: Pair, request: str) -> str | None:
     spec = pair.left.specs.get(request) or pair.right.specs.get(request)
     parameters = pair.left.recording.parameters or pair.right.recording.parameters
     free = free_before(pair)
+    if request not in pair.left.new | pair.right.new:
+        return free  # it grows, and the prompt is long in its blocks
     if spec is None or parameters is None or free is None:
         return free
     needs = -(-spec.prompt_len // parameters.block_size)

@@ -68,7 +68,7 @@ def test_the_version_that_mended_two_writers_is_found(tmp_path: Path) -> None:
     assert found["trials"][1]["behaviour"] == "finishes"
     assert found["trials"][0]["file"] == a_tree("0.11.0").file
     assert (found["difference"]["step"], found["difference"]["request"]) == (25, "4")
-    assert text.out.startswith("changed in 0.14.0   0.11.0 still behaves as 0.11.0")
+    assert text.out.startswith("changed in 0.14.0   0.11.0 behaves otherwise")
     assert "trying 0.20.2" in text.err
 
 
