@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from typing import Final
 
@@ -33,6 +34,7 @@ class Spool(Closed):
         try:
             self._file.seek(self._end)
             self._file.write(data)
+            self._file.flush()
         except OSError as error:
             raise ToolError(
                 f"what waits to be printed cannot be kept in {tempfile.gettempdir()}: "
@@ -50,4 +52,5 @@ class Spool(Closed):
 
     def close(self) -> None:
         """Forget all."""
-        self._file.close()
+        with contextlib.suppress(OSError):  # what found no room finds none now
+            self._file.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -35,7 +36,8 @@ class HerdTeller:
         from vllm_forensics.investigate.cases import CaseRecorder
 
         recorder = CaseRecorder()
-        return self._tell(recorder.each(found), lambda: recorder.failure)
+        with contextlib.closing(recorder.each(found)) as known:
+            return self._tell(known, lambda: recorder.failure)
 
     def _tell(
         self, found: Iterable[Explained], store_failure: Callable[[], Failure | None]
