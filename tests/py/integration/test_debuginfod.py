@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.py.integration.crashes import leave_core
-from tests.py.integration.tool import Answer, Json, forensics
+from tests.py.integration.tool import COMMAND, Answer, Json, forensics
 
 from vllm_forensics.capture.debuginfod import Debuginfod, FetchedKind, FetchLimits
 from vllm_forensics.errors import EvidenceError
@@ -244,6 +244,22 @@ def test_a_program_that_is_gone_comes_from_the_server_too(crashed: Crashed, tmp_
 
     assert crash["culprit"]["function"] == "cache::read_block"
     assert crash["culprit"]["line"] == FALLING_LINE
+
+
+def test_gdb_opens_with_what_was_fetched(crashed: Crashed, tmp_path: Path) -> None:
+    debug = (crashed.published / "serve.debug").read_bytes()
+    with stranger(sends(debug)) as server:
+        done = subprocess.run(
+            [COMMAND, "core", "--gdb", "--debuginfod", server.url, crashed.core],
+            input="frame 0\nquit\n",
+            env=os.environ | {"XDG_CACHE_HOME": str(tmp_path), "no_proxy": "*"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert f"serve.cpp:{FALLING_LINE}" in done.stdout, done.stdout + done.stderr
 
 
 # Never without being asked.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -286,12 +287,27 @@ def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:
         )
     # The links, and what was expanded, must last as long as gdb and be gone after it.
     with private_folder("forensics-gdb-") as folder, opened_core(cores[0], str(folder)) as kept:
+        if settings.debuginfod:
+            settings = _with_fetched(kept.file, settings)
         if not settings.symbols and kept.file == cores[0]:
             folder.rmdir()
             replace_process(gdb_command(cores[0], settings))
         bundled = with_kept_modules(settings, kept)
         status = run_attached(gdb_command(kept.file, bundled, folder))
     raise click.exceptions.Exit(status)
+
+
+def _with_fetched(core: str, settings: TriageOptions) -> TriageOptions:
+    from vllm_forensics.investigate.debuginfod import fetched_symbols
+    from vllm_forensics.investigate.module_store import ModuleStore
+
+    def store_of(symbols: SymbolIndex | None) -> ModuleStore:
+        return ModuleStore(settings.executable, symbols, settings.sysroot)
+
+    symbols, gaps = fetched_symbols(core, settings.debuginfod, store_of, settings.symbols)
+    for gap in gaps:
+        click.echo(f"not fetched: {clean(gap).what}", err=True)
+    return replace(settings, symbols=symbols)
 
 
 def _print_audit(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
