@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from vllm_forensics.capture.debuginfod import Debuginfod, FetchedKind
-from vllm_forensics.capture.files import map_core, map_file
+from vllm_forensics.capture.files import map_file, mapped_core
 from vllm_forensics.capture.unwinder import shared_unwinder
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.core_file import CoreImage
@@ -52,18 +52,22 @@ def fetched_symbols(
     symbols, gaps = given, tuple[Gap, ...]()
     for _ in range(_MAX_ROUNDS):
         store = store_of(symbols)
-        notes = CoreImage(map_core(core), store)
-        store.program = notes.process.program
-        with LayeredImage(notes, store, core, start_gdb=None, unwinder=shared_unwinder()) as image:
-            answer = image.unwind(image.threads[0]) if image.threads else None
-            frames = answer.value.frames if isinstance(answer, Known) else ()
-            places = [image.module_at(frame.pc) for frame in frames]
-        modules = [place.value for place in places if isinstance(place, Known)]
-        found, gaps = _fetch(modules, store, client)
+        found, gaps = _fetch(_on_stack(core, store), store, client)
         if not found:
             break
         symbols = found if symbols is None else symbols.joined(found)
     return symbols, gaps
+
+
+def _on_stack(core: str, store: ModuleStore) -> list[Module]:
+    with mapped_core(core) as data:
+        notes = CoreImage(data, store)
+        store.program = notes.process.program
+        with LayeredImage(notes, store, core, start_gdb=None, unwinder=shared_unwinder()) as image:
+            answer = image.unwind(image.threads[0])
+            frames = answer.value.frames if isinstance(answer, Known) else ()
+            places = [image.module_at(frame.pc) for frame in frames]
+    return [place.value for place in places if isinstance(place, Known)]
 
 
 def _fetch(

@@ -22,7 +22,6 @@ from vllm_forensics.capture.journal import (
 from vllm_forensics.capture.remote_files import is_remote
 from vllm_forensics.diagnosis.explain import diagnose
 from vllm_forensics.errors import EvidenceError, ToolError
-from vllm_forensics.evidence.journal_crash import journal_crash
 from vllm_forensics.evidence.journal_records import (
     COREDUMP_MESSAGE,
     Fields,
@@ -31,7 +30,6 @@ from vllm_forensics.evidence.journal_records import (
     parse_coredumpctl,
     parse_journal_export,
 )
-from vllm_forensics.investigate.journal_image import JournalImage
 from vllm_forensics.model.answer import Depth, Gap, Known, Tier
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.journal import CoreState, JournalCrash
@@ -179,6 +177,8 @@ def with_record(crash: Crash, record: JournalCrash) -> Crash:
 
 def crash_without_core(record: JournalCrash, source: str) -> Crash:
     """What can be said of a crash by its record alone. `source` is where that was read."""
+    from vllm_forensics.investigate.journal_image import JournalImage
+
     image = JournalImage(record)
     diagnosis = diagnose(image)
     if diagnosis is None:  # an image of a record always has a thread
@@ -321,6 +321,8 @@ def _records(path: str, since_s: float | None) -> list[JournalCrash] | None:
 
 
 def _crashes(records: Iterable[Fields]) -> list[JournalCrash]:
+    from vllm_forensics.evidence.journal_crash import journal_crash
+
     return [crash for fields in records if (crash := journal_crash(fields)) is not None]
 
 

@@ -34,7 +34,6 @@ from vllm_forensics.errors import EvidenceError, ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.other_dumps import other_dump
 from vllm_forensics.evidence.vdso import VDSO
-from vllm_forensics.investigate.debuginfod import fetched_symbols
 from vllm_forensics.investigate.herd import Explained, Grouping, Hands, Progress, explain_each
 from vllm_forensics.investigate.journal import told_crashes, with_record
 from vllm_forensics.investigate.layered_image import LayeredImage
@@ -191,6 +190,8 @@ def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash
     options = with_kept_modules(options, kept)
     fetch_gaps: tuple[Gap, ...] = ()
     if options.debuginfod and depth is not Depth.NOTES:
+        from vllm_forensics.investigate.debuginfod import fetched_symbols
+
         symbols, fetch_gaps = fetched_symbols(
             kept.file, options.debuginfod, partial(_store_of, options), options.symbols
         )

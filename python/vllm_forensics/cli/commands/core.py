@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from vllm_forensics.capture.cluster import cluster
-from vllm_forensics.capture.debuginfod import servers_of
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
 from vllm_forensics.cli.herd_teller import HerdTeller
@@ -197,6 +196,8 @@ def _servers(paths: tuple[str, ...], asked: str | None) -> tuple[tuple[str, ...]
     """The paths and the servers. `--debuginfod CORE`: the core is a path, no server's address."""
     if asked is None:
         return paths, ()
+    from vllm_forensics.capture.debuginfod import servers_of
+
     if asked != _FROM_ENVIRONMENT and not asked.startswith(("http:", "https:")):
         paths, asked = (asked, *paths), _FROM_ENVIRONMENT
     return paths, servers_of(None if asked == _FROM_ENVIRONMENT else asked)
