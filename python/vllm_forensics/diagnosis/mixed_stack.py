@@ -12,17 +12,19 @@ from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 from vllm_forensics.model.stack import Frame, FrameKind
 
-_EVALUATION: Final = "_PyEval_EvalFrameDefault"
+EVALUATION: Final = "_PyEval_EvalFrameDefault"
 _TAIL_CALLS: Final = "_TAIL_CALL_"
 """CPython 3.14 may be built with one C function for each instruction; each stands for the loop."""
+_BEGINNINGS: Final = {"_start", "clone", "__clone", "clone3", "__clone3"}
+"""What a thread's outermost frame is, before the C library of glibc 2.34 and after."""
 _TAKES_GIL: Final = "take_gil"
 
 
 def merge_stack(native: tuple[Frame, ...], python: tuple[PythonFrame, ...]) -> tuple[Frame, ...]:
     """All frames, innermost first, not yet numbered anew.
 
-    Python frames stand before the loop that ran them. Those that no loop is left for are older than
-    the last native frame that could be unwound: they stand at the end.
+    Python frames stand before the loop that ran them. Those that no loop is left for stand at the
+    end: they are older than the last native frame that could be unwound, or `lacks_loop`.
     """
     merged: list[Frame] = []
     left = list(python)
@@ -37,6 +39,15 @@ def merge_stack(native: tuple[Frame, ...], python: tuple[PythonFrame, ...]) -> t
     return (*merged, *(_python(called) for called in left))
 
 
+def lacks_loop(native: tuple[Frame, ...], merged: tuple[Frame, ...]) -> bool:
+    """Do Python frames stand at the end because a loop was not known for one?
+
+    The native frames reach back to the thread's beginning then: no Python frame is older.
+    """
+    is_whole = bool(native) and native[-1].function in _BEGINNINGS
+    return is_whole and merged[-1].kind is FrameKind.PYTHON
+
+
 def gil_of(thread: PythonThread | None, native: tuple[Frame, ...]) -> str | None:
     """`holds`, `waits`, or None: what a thread has to do with the interpreter's lock."""
     if any(frame.function == _TAKES_GIL for frame in native):
@@ -47,7 +58,7 @@ def gil_of(thread: PythonThread | None, native: tuple[Frame, ...]) -> str | None
 def _is_loop(frame: Frame) -> bool:
     if frame.kind is not FrameKind.NATIVE or frame.function is None:
         return False
-    return frame.function.startswith((_EVALUATION, _TAIL_CALLS))
+    return frame.function.startswith((EVALUATION, _TAIL_CALLS))
 
 
 def _python(called: PythonFrame) -> Frame:

@@ -174,7 +174,7 @@ class ModuleFile:
                 named = [(text_at(table.names, row[0]), row) for row in found if row[4] == start]
                 name, row = min(named, key=_plainness)
                 return Symbol(name=name, address=start, size=row[5])
-        start_only = self._function_start(address)
+        start_only = self.unwind_start(address)
         return None if start_only is None else Symbol(name="", address=start_only, size=0)
 
     def find_code(self, wanted: bytes) -> tuple[int, ...]:
@@ -268,8 +268,11 @@ class ModuleFile:
             names=self.data[strings.offset : strings.offset + strings.size],
         )
 
-    def _function_start(self, address: int) -> int | None:
-        """Look `address` up in .eh_frame_hdr's sorted table (LSB core spec, "DWARF extensions")."""
+    def unwind_start(self, address: int) -> int | None:
+        """Where the code that `address` is part of begins, as the unwind tables have it.
+
+        It is looked up in .eh_frame_hdr's sorted table (LSB core spec, "DWARF extensions").
+        """
         for segment in self.segments:
             if segment.type != PT_GNU_EH_FRAME:
                 continue

@@ -8,18 +8,25 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.capture.python_stacks import PythonStacks, has_pystack
-from vllm_forensics.diagnosis.mixed_stack import gil_of, merge_stack
+from vllm_forensics.diagnosis.mixed_stack import EVALUATION, gil_of, lacks_loop, merge_stack
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
 from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.evidence.eval_loop import loop_parts
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.source_excerpt import excerpt_of
-from vllm_forensics.model.answer import Gap, Tier
+from vllm_forensics.model.answer import Gap, Known, Tier
 from vllm_forensics.model.python_stack import PythonThread
 from vllm_forensics.model.report import Crash, ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
 
+_UNPLACED: Final = Gap(
+    what="where Python's frames stand among the native ones is not known: the interpreter's "
+    "evaluation loop has no name; they are listed last",
+    remedy="install the interpreter's debug symbols (Debian: python3.X-dbgsym)",
+    tier=Tier.PYSTACK,
+)
 _SHARED: Final[list[PythonStacks]] = []
 _SHARING: Final = threading.Lock()
 
@@ -39,9 +46,43 @@ def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -
         gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.PYSTACK)
         crash = replace(crash, gaps=(*crash.gaps, gap))
     by_tid = {thread.tid: thread for thread in threads}
-    merged = [_merged(thread, by_tid.get(thread.tid)) for thread in crash.threads]
+    loops = _NamelessLoops(notes, store)
+    merged = [_merged(loops.named(thread), by_tid.get(thread.tid)) for thread in crash.threads]
+    if lacks_loop(crash.threads[0].stack.frames, merged[0][0].stack.frames):
+        crash = replace(crash, gaps=(*crash.gaps, _UNPLACED))
     crash = _with_culprit(crash, tuple(thread for thread, _ in merged), merged[0][1])
     return _with_signature(_with_caller(crash))
+
+
+class _NamelessLoops:
+    """Names the evaluation loop where the interpreter's symbols are stripped."""
+
+    def __init__(self, notes: CoreImage, store: ModuleStore) -> None:
+        self._notes = notes
+        self._store = store
+        self._parts: dict[str, frozenset[int]] = {}
+
+    def named(self, thread: ThreadReport) -> ThreadReport:
+        frames = tuple(self._named(frame) for frame in thread.stack.frames)
+        return replace(thread, stack=replace(thread.stack, frames=frames))
+
+    def _named(self, frame: Frame) -> Frame:
+        if frame.function is not None or frame.kind is not FrameKind.NATIVE:
+            return frame
+        module = self._notes.module_at(frame.pc)
+        file = self._store(module.value) if isinstance(module, Known) else module
+        if isinstance(module, Gap) or isinstance(file, Gap):
+            return frame
+        path = module.value.path
+        if path not in self._parts:
+            is_interpreter = INTERPRETER.fullmatch(module.value.name) is not None
+            self._parts[path] = loop_parts(file.value) if is_interpreter else frozenset()
+        if not self._parts[path]:
+            return frame
+        # A return address may be the first of another part.
+        address = frame.pc - module.value.bias - (frame.index > 0)
+        is_loop = file.value.unwind_start(address) in self._parts[path]
+        return replace(frame, function=EVALUATION) if is_loop else frame
 
 
 def close_python_stacks() -> None:

@@ -2,7 +2,7 @@
 
 from tests.py.support.images import a_frame
 
-from vllm_forensics.diagnosis.mixed_stack import gil_of, merge_stack
+from vllm_forensics.diagnosis.mixed_stack import gil_of, lacks_loop, merge_stack
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 from vllm_forensics.model.stack import Frame, FrameKind
 
@@ -54,6 +54,16 @@ def test_python_frames_beyond_what_was_unwound_stand_at_the_end() -> None:
     )
 
     assert names(merged) == ["crash", "inner", LOOP, "outer"]
+
+
+def test_a_whole_stack_without_a_known_loop_says_so() -> None:
+    nameless, cut, known = (native("crash", *rest) for rest in (("_start",), (), (LOOP, "_start")))
+    calls = (called("only", is_entry=True),)
+
+    assert lacks_loop(nameless, merge_stack(nameless, calls))
+    assert not lacks_loop(cut, merge_stack(cut, calls))
+    assert not lacks_loop(known, merge_stack(known, calls))
+    assert not lacks_loop((), ())
 
 
 def test_a_loop_of_tail_calls_is_a_loop() -> None:
