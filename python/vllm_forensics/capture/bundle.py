@@ -11,10 +11,9 @@ import io
 import os
 import re
 import sys
-import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vllm_forensics.capture.compressed import PIECE, Source
 from vllm_forensics.capture.sparse_copy import copy_sparse
@@ -22,6 +21,9 @@ from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.model.answer import Gap
 from vllm_forensics.model.bundle import Member
 from vllm_forensics.model.symbols import PlacedFile
+
+if TYPE_CHECKING:
+    from tarfile import TarInfo
 
 MANIFEST: Final = "manifest.json"
 CORE: Final = "core"
@@ -73,6 +75,8 @@ def write_bundle(target: Path, manifest: bytes, members: Sequence[Member]) -> in
 
     """
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    import tarfile  # a triage only reads bundles, and reads them without it
+
     try:
         with contextlib.ExitStack() as stack:
             descriptor = os.open(
@@ -108,8 +112,10 @@ def _compressed(raw: io.BufferedWriter) -> contextlib.AbstractContextManager[io.
     return zstd.ZstdFile(raw, "w", options=options)
 
 
-def _entry(name: str, size: int) -> tarfile.TarInfo:
-    entry = tarfile.TarInfo(name)
+def _entry(name: str, size: int) -> TarInfo:
+    from tarfile import TarInfo
+
+    entry = TarInfo(name)
     entry.size, entry.mode = size, 0o600
     return entry
 

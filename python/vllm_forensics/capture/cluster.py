@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from concurrent.futures import Executor
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from vllm_forensics.errors import ToolError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _PATIENCE_S: Final = 10
 

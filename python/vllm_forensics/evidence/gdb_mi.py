@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pygdbmi.gdbmiparser import parse_response
-
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.stack import SourceLine, Variable
 
@@ -57,6 +55,8 @@ class MiFrame:
 
 def parse_records(lines: Iterable[str]) -> MiResult:
     """Read a command's records; lines that are none are passed over."""
+    from pygdbmi.gdbmiparser import parse_response  # where gdb is not asked, nor is this
+
     console: list[str] = []
     payload: Mapping[str, Any] = {}
     ok, error = False, None

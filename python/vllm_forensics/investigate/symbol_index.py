@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from vllm_forensics.capture.files import map_file
-from vllm_forensics.capture.symbol_files import symbol_places
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.modules import parse_module
 from vllm_forensics.model.symbols import (
@@ -79,6 +78,11 @@ def open_symbols(places: Sequence[str]) -> Iterator[SymbolIndex]:
         UsageError: a place has nothing that could be of use.
 
     """
+    if not places:
+        yield SymbolIndex()
+        return
+    from vllm_forensics.capture.symbol_files import symbol_places  # brings zipfile
+
     with symbol_places(places) as opened:
         files: list[SymbolFile] = []
         for place in opened:
@@ -94,6 +98,8 @@ def open_symbols(places: Sequence[str]) -> Iterator[SymbolIndex]:
 
 def list_places(places: Sequence[str]) -> SymbolListing:
     """All ELF files of the places, and what each is good for; see `open_symbols` for errors."""
+    from vllm_forensics.capture.symbol_files import symbol_places
+
     with symbol_places(places) as opened:
         listings = [list_place(place) for place in opened]
     return SymbolListing(
