@@ -81,6 +81,7 @@ void bind_policies(py::module_& module) {
       .value("reset_only", vllm::ReclaimPolicy::reset_only)
       .value("erase", vllm::ReclaimPolicy::erase)
       .value("free_list", vllm::ReclaimPolicy::free_list)
+      .value("heap_per_life", vllm::ReclaimPolicy::heap_per_life)
       .finalize();
   py::native_enum<vllm::AccessPolicy>(module, "AccessPolicy", "enum.Enum",
                                       "Whether block ids are looked at before they are used.")
@@ -114,6 +115,12 @@ void bind_allocator(py::module_& module) {
            py::arg("block_bytes"), py::arg_v("policies", Policies{}, "Policies()"), py::kw_only(),
            py::arg_v("pool", vllm::Pool::device, "Pool.device"))
       .def("allocate", [](BlockAllocator& self) { return self.allocate(vllm::python_caller()); })
+      .def(
+          "allocate_block",
+          [](BlockAllocator& self, vllm::BlockId block) {
+            self.allocate_block(block, vllm::python_caller());
+          },
+          py::arg("block"))
       .def(
           "free",
           [](BlockAllocator& self, vllm::BlockId block) {

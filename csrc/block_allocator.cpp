@@ -1,5 +1,6 @@
 #include "block_allocator.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -35,6 +36,13 @@ Block::Block(BlockId id, std::size_t size_bytes)
 Block::Block(BlockId id, std::byte* storage, std::size_t size_bytes) noexcept
     : id_(id), data_(storage), size_bytes_(size_bytes) {}
 
+void Block::take_memory() {
+  owned_ = std::make_unique<std::byte[]>(size_bytes_);
+  data_ = owned_.get();
+}
+
+void Block::return_memory() noexcept { owned_.reset(); }
+
 void Block::start_life(Generation generation) noexcept {
   FORENSICS_CHECK(reference_count_ == 0);
   generation_ = generation;
@@ -55,16 +63,19 @@ BlockAllocator::BlockAllocator(std::int64_t num_blocks, std::int64_t block_bytes
                                Pool pool)
     : block_bytes_(checked_size(num_blocks, block_bytes)), policies_(policies), pool_(pool) {
   blocks_.reserve(index_of(num_blocks));
-  if (policies_.reclaim != ReclaimPolicy::free_list) {
+  if (!has_free_list()) {
     for (BlockId id = 0; id < num_blocks; ++id) {
       blocks_.push_back(std::make_unique<Block>(id, block_bytes_));
     }
     return;
   }
-  arena_.emplace(index_of(num_blocks), block_bytes_);
+  if (policies_.reclaim == ReclaimPolicy::free_list) {
+    arena_.emplace(index_of(num_blocks), block_bytes_);
+  }
   free_ids_.reserve(index_of(num_blocks));
   for (BlockId id = 0; id < num_blocks; ++id) {
-    blocks_.push_back(std::make_unique<Block>(id, arena_->block(id), block_bytes_));
+    std::byte* const storage = arena_.has_value() ? arena_->block(id) : nullptr;
+    blocks_.push_back(std::make_unique<Block>(id, storage, block_bytes_));
     free_ids_.push_back(num_blocks - 1 - id);
   }
 }
@@ -79,12 +90,34 @@ BlockId BlockAllocator::allocate(SourceLocation where) {
     throw std::runtime_error("No free block: num_blocks=" + std::to_string(num_blocks()) +
                              ", free=0");
   }
-  blocks_[index_of(*id)]->start_life(next_generation_++);
-  if (arena_.has_value()) {
-    arena_->unpoison(index_of(*id));
-  }
-  record(EventKind::allocate, *id, where);
+  start_life(*id, where);
   return *id;
+}
+
+void BlockAllocator::allocate_block(BlockId id, SourceLocation where) {
+  const std::string message = "Cannot hand out block=" + std::to_string(id);
+  if (!contains(id)) {
+    throw std::out_of_range(message + ": num_blocks=" + std::to_string(num_blocks()));
+  }
+  if (find(id) == nullptr || is_allocated(id)) {
+    throw std::invalid_argument(message + ": it is not free");
+  }
+  if (has_free_list()) {
+    free_ids_.erase(std::find(free_ids_.begin(), free_ids_.end(), id));
+  }
+  start_life(id, where);
+}
+
+void BlockAllocator::start_life(BlockId id, SourceLocation where) {
+  Block& block = *blocks_[index_of(id)];
+  if (policies_.reclaim == ReclaimPolicy::heap_per_life) {
+    block.take_memory();
+  }
+  block.start_life(next_generation_++);
+  if (arena_.has_value()) {
+    arena_->unpoison(index_of(id));
+  }
+  record(EventKind::allocate, id, where);
 }
 
 void BlockAllocator::free(BlockId id, SourceLocation where) {
@@ -179,8 +212,13 @@ const Block* BlockAllocator::find(BlockId id) const noexcept {
   return contains(id) ? blocks_[index_of(id)].get() : nullptr;
 }
 
+bool BlockAllocator::has_free_list() const noexcept {
+  return policies_.reclaim == ReclaimPolicy::free_list ||
+         policies_.reclaim == ReclaimPolicy::heap_per_life;
+}
+
 std::optional<BlockId> BlockAllocator::take_free_slot() noexcept {
-  if (policies_.reclaim == ReclaimPolicy::free_list) {
+  if (has_free_list()) {
     if (free_ids_.empty()) {
       return std::nullopt;
     }
@@ -210,6 +248,10 @@ void BlockAllocator::reclaim(BlockId id) {
     case ReclaimPolicy::free_list:
       FORENSICS_CHECK(arena_.has_value());
       arena_->poison(index_of(id));
+      free_ids_.push_back(id);
+      return;
+    case ReclaimPolicy::heap_per_life:
+      blocks_[index_of(id)]->return_memory();
       free_ids_.push_back(id);
       return;
   }

@@ -23,6 +23,11 @@ enum class ReclaimPolicy : std::uint8_t {
   erase,
   /// Keeps the block, its id and its memory for the next owner. The right one.
   free_list,
+  /// Keeps the block and its id; its memory goes back to the heap, and the next owner gets new.
+  /// With
+  /// unchecked access a block that is used while it is free leads to memory that is gone: under
+  /// AddressSanitizer that names who allocated, who freed and who used it.
+  heap_per_life,
 };
 
 /// Whether block ids are looked at before they are used.
@@ -74,6 +79,12 @@ class Block {
   /// The serial number of its present or last life; 0 before the first.
   [[nodiscard]] Generation generation() const noexcept { return generation_; }
 
+  /// Gives the block new memory of its own, zeroed. For the allocator.
+  void take_memory();
+
+  /// Returns that memory to the heap; `data` still says where it was. For the allocator.
+  void return_memory() noexcept;
+
   /// Begins a life with one owner. For the allocator.
   void start_life(Generation generation) noexcept;
 
@@ -89,13 +100,14 @@ class Block {
   int reference_count_ = 0;
   std::byte* data_;
   std::size_t size_bytes_;
-  std::unique_ptr<std::byte[]> owned_;  // empty over an arena
+  std::unique_ptr<std::byte[]> owned_;  // empty over an arena, and between lives on the heap
 };
 
 /// Hands out fixed-size blocks by id, shares them by reference count, takes them back.
 ///
 /// Under free_list all blocks lie in one Arena. Under reset_only and erase, which destroy blocks,
-/// each has its own piece of the heap. Not safe for use from several threads at once.
+/// each has its own piece of the heap, and under heap_per_life each life. Not safe for use from
+/// several threads at once.
 class BlockAllocator {
  public:
   /// Called when nothing is free, before `allocate` gives up; it may free blocks.
@@ -114,6 +126,10 @@ class BlockAllocator {
   /// Hands out a free block with one owner; its bytes are whatever the last owner left. Throws
   /// std::runtime_error if none is free, even after the exhausted handler ran.
   [[nodiscard]] BlockId allocate(SourceLocation where = SourceLocation::here());
+
+  /// Hands out this block, for whoever keeps a free list of their own. Throws std::out_of_range for
+  /// an id that is none, std::invalid_argument for a block that is allocated or destroyed.
+  void allocate_block(BlockId id, SourceLocation where = SourceLocation::here());
 
   /// Gives up one ownership; the last one reclaims the block as the policy says. Checked: throws
   /// std::out_of_range for an id that is none, std::invalid_argument for a block that is not
@@ -173,6 +189,8 @@ class BlockAllocator {
  private:
   [[nodiscard]] const Block* find(BlockId id) const noexcept;
   [[nodiscard]] std::optional<BlockId> take_free_slot() noexcept;
+  [[nodiscard]] bool has_free_list() const noexcept;
+  void start_life(BlockId id, SourceLocation where);
   void reclaim(BlockId id);
   [[nodiscard]] bool is_checked() const noexcept;
   void record(EventKind kind, BlockId id, SourceLocation where) const;
@@ -183,7 +201,7 @@ class BlockAllocator {
   Generation next_generation_ = 1;
   std::optional<Arena> arena_;  // under free_list only
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<BlockId> free_ids_;  // under free_list only; the last one freed is handed out first
+  std::vector<BlockId> free_ids_;  // where blocks are kept; the last one freed is handed out first
   ExhaustedHandler exhausted_handler_;
 };
 

@@ -34,6 +34,7 @@ class ReclaimPolicy(Enum):
     reset_only = 0
     erase = 1
     free_list = 2
+    heap_per_life = 3
 
 class AccessPolicy(Enum):
     """Whether block ids are looked at before they are used."""
@@ -151,6 +152,9 @@ class BlockAllocator:
     ) -> None: ...
     def allocate(self) -> int:
         """Hand out a free block; RuntimeError if none is free."""
+
+    def allocate_block(self, block: int) -> None:
+        """Hand out this block; IndexError, ValueError if it is not free."""
 
     def free(self, block: int) -> None:
         """Give up one ownership. Checked: IndexError, ValueError for a block not allocated."""

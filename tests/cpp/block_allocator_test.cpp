@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -15,8 +16,10 @@ namespace {
 using demo::opaque;
 using test_support::expect_throw;
 using test_support::kFastArena;
+using test_support::kHeap;
 using test_support::kSafe;
 using test_support::kStory;
+using test_support::sanitized_by;
 using vllm::AccessPolicy;
 using vllm::BlockAllocator;
 using vllm::BlockId;
@@ -67,7 +70,8 @@ TEST_P(EveryPolicy, BlocksHaveTheSizeAskedForAndDoNotOverlap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(BlockAllocator, EveryPolicy,
-                         testing::Values(kSafe, kFastArena, kStory, kEraseChecked, kResetChecked));
+                         testing::Values(kSafe, kFastArena, kHeap, kStory, kEraseChecked,
+                                         kResetChecked));
 
 TEST(BlockAllocator, RejectsSizesThatCannotBe) {
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
@@ -183,6 +187,49 @@ TEST(BlockAllocator, ExhaustedHandlerThatMakesNoRoomIsAskedOnce) {
 
   EXPECT_THROW(static_cast<void>(allocator.allocate()), std::runtime_error);
   EXPECT_EQ(calls, 1);
+}
+
+TEST(BlockAllocator, EachLifeOnTheHeapHasMemoryOfItsOwn) {
+  BlockAllocator allocator(2, 64, kHeap);
+  const BlockId block = allocator.allocate();
+  std::memset(allocator.get_block(block)->data(), 1, 64);
+
+  allocator.free(block);
+  const BlockId again = allocator.allocate();
+
+  EXPECT_EQ(again, block);
+  EXPECT_EQ(allocator.generation(again), 2U);
+  EXPECT_EQ(allocator.get_block(again)->data()[63], std::byte{0});
+  EXPECT_EQ(allocator.num_free_blocks(), 1);
+}
+
+TEST(BlockAllocator, HandsOutTheBlockThatIsAskedFor) {
+  for (const Policies& policies : {kSafe, kHeap, kStory}) {
+    BlockAllocator allocator(4, 64, policies);
+
+    allocator.allocate_block(2);
+
+    EXPECT_TRUE(allocator.is_allocated(2));
+    EXPECT_EQ(allocator.generation(2), 1U);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_NE(allocator.allocate(), 2);
+    }
+    EXPECT_THROW(static_cast<void>(allocator.allocate()), std::runtime_error);
+    expect_throw<std::invalid_argument>([&] { allocator.allocate_block(2); }, "it is not free");
+    expect_throw<std::out_of_range>([&] { allocator.allocate_block(4); }, "num_blocks=4");
+    expect_throw<std::out_of_range>([&] { allocator.allocate_block(-1); }, "block=-1");
+  }
+}
+
+TEST(BlockAllocatorDeathTest, AStaleIdOnTheHeapLeadsToMemoryThatIsGone) {
+  if (!sanitized_by("address")) {
+    GTEST_SKIP() << "only AddressSanitizer sees it";
+  }
+  BlockAllocator allocator(2, 64, {ReclaimPolicy::heap_per_life, AccessPolicy::unchecked});
+  const BlockId block = allocator.allocate();
+  allocator.free(block);
+
+  EXPECT_DEATH(std::memset(allocator.block_data(opaque(block)), 1, 64), "heap-use-after-free");
 }
 
 TEST(BlockAllocator, QuestionsNeverThrow) {

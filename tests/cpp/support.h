@@ -13,6 +13,8 @@ namespace test_support {
 inline constexpr vllm::Policies kSafe{vllm::ReclaimPolicy::free_list, vllm::AccessPolicy::checked};
 inline constexpr vllm::Policies kFastArena{vllm::ReclaimPolicy::free_list,
                                            vllm::AccessPolicy::unchecked};
+inline constexpr vllm::Policies kHeap{vllm::ReclaimPolicy::heap_per_life,
+                                      vllm::AccessPolicy::checked};
 inline constexpr vllm::Policies kStory{vllm::ReclaimPolicy::reset_only,
                                        vllm::AccessPolicy::unchecked};
 

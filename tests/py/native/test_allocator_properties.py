@@ -19,6 +19,8 @@ POLICIES = st.builds(
     Policies, reclaim=st.sampled_from(ReclaimPolicy), access=st.just(AccessPolicy.checked)
 )
 IDS = st.integers(min_value=-2, max_value=9)
+KEEPING = (ReclaimPolicy.free_list, ReclaimPolicy.heap_per_life)
+"""These have a free list of their own; the last block freed is handed out first."""
 
 
 @given(num_blocks=st.integers(1, 64), policies=POLICIES)
@@ -57,7 +59,7 @@ class Model:
     free_ids: list[int] = field(default_factory=list)
 
     def next_id(self) -> int | None:
-        if self.reclaim is ReclaimPolicy.free_list:
+        if self.reclaim in KEEPING:
             return self.free_ids[-1] if self.free_ids else None
         return next((block for block, owners in enumerate(self.slots) if owners == 0), None)
 
@@ -68,6 +70,16 @@ class Model:
             if self.free_ids:
                 self.free_ids.pop()
         return block
+
+    def allocate_block(self, block: int) -> type[Exception] | None:
+        if not 0 <= block < len(self.slots):
+            return IndexError
+        if self.slots[block] != 0:
+            return ValueError
+        self.slots[block] = 1
+        if block in self.free_ids:
+            self.free_ids.remove(block)
+        return None
 
     def owners(self, block: int) -> int:
         return (self.slots[block] or 0) if 0 <= block < len(self.slots) else 0
@@ -85,7 +97,7 @@ class Model:
         if self.slots[block]:
             return
         match self.reclaim:
-            case ReclaimPolicy.free_list:
+            case ReclaimPolicy.free_list | ReclaimPolicy.heap_per_life:
                 self.free_ids.append(block)
             case ReclaimPolicy.reset_only:
                 self.slots[block] = None
@@ -115,7 +127,7 @@ class AllocatorMachine(RuleBasedStateMachine):
             reclaim=policies.reclaim,
             slots=[0] * num_blocks,
             free_ids=list(reversed(range(num_blocks)))
-            if policies.reclaim is ReclaimPolicy.free_list
+            if policies.reclaim in KEEPING
             else [],
         )
         self.native = BlockAllocator(num_blocks, 16, policies)
@@ -127,6 +139,10 @@ class AllocatorMachine(RuleBasedStateMachine):
             assert self.native.allocate() == expected
         except RuntimeError:
             assert expected is None
+
+    @rule(block=IDS)
+    def allocate_block(self, block: int) -> None:
+        assert error_of(self.native.allocate_block, block) is self.model.allocate_block(block)
 
     @rule(block=IDS)
     def free(self, block: int) -> None:
