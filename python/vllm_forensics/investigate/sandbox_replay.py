@@ -9,7 +9,7 @@ from typing import Final
 from vllm_forensics.capture.vllm_trees import find_tree
 from vllm_forensics.investigate.sandbox import Wanted
 from vllm_forensics.investigate.sandbox_diff import Scenario, compare_scenarios
-from vllm_forensics.model.sandbox import Generation, Parameters
+from vllm_forensics.model.sandbox import Generation, Parameters, VllmTree
 from vllm_forensics.model.sandbox_diff import SandboxDiff
 from vllm_forensics.model.sandbox_recording import Recording
 
@@ -42,6 +42,8 @@ def replay(recording: Recording, wanted: Wanted, *, on_fetch: Callable[[str], No
         "no such thing"
         for name in dropped
     )
+    if tree is not None and _is_another(recording, tree):
+        notes += (f"recorded with {recording.file}; to drive the same files give --vllm PATH",)
     found = compare_scenarios(
         Scenario(name=recording.name, recording=recording),
         Scenario(
@@ -52,6 +54,20 @@ def replay(recording: Recording, wanted: Wanted, *, on_fetch: Callable[[str], No
     )
     replayed = replace(found.right.recording, assumed=(*found.right.recording.assumed, *notes))
     return replace(found, right=replace(found.right, recording=replayed))
+
+
+def _is_another(recording: Recording, tree: VllmTree) -> bool:
+    """Whether a version stands for files that may be somebody's own: a checkout, a wheel.
+
+    A path in a recording is never followed: its files would be executed.
+    """
+    of_release = f"vllm-forensics/vllm/{recording.version}/"
+    return (
+        recording.file is not None
+        and of_release not in recording.file
+        and recording.file != tree.file
+        and recording.version == tree.version
+    )
 
 
 def _dropped(

@@ -69,6 +69,8 @@ class Recording:
     engine: Generation | None = None
     version: str | None = None
     """Of the vLLM that was driven."""
+    file: str | None = None
+    """Its `vllm.__file__`, on the machine that recorded it: never opened, only told."""
     parameters: Parameters | None = None
     load: tuple[RequestSpec, ...] = ()
     steps: tuple[RecordedStep, ...] = ()

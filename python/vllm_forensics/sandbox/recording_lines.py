@@ -37,6 +37,8 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     schema: Literal["forensics.sandbox_events/1"]
     engine: Name | None = None
     version: Name | None = None
+    file: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
+    """`vllm.__file__`, on the machine that recorded it."""
     parameters: dict[str, Any] | None = None
 
 
@@ -114,6 +116,7 @@ class RecordingWriter(JsonLines):
             schema="forensics.sandbox_events/1",
             engine=engine.value,
             version=tree.version if tree else None,
+            file=tree.file if tree else None,
             parameters=msgspec.to_builtins(parameters),
         )
         self.put(line)

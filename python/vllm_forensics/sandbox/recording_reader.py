@@ -140,6 +140,7 @@ def parse_recording(lines: Iterable[bytes], name: str) -> Recording:
         origin=Origin.TRACE if run is None else Origin.SANDBOX,
         engine=_engine(run),
         version=run.version if run else None,
+        file=run.file if run else None,
         parameters=reading.parameters,
         load=tuple(reading.load),
         steps=reading.collector.built(),

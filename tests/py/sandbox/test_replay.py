@@ -101,6 +101,21 @@ def test_a_recording_replays_on_its_own_engine_to_the_same_end(
     assert found["left"]["version"] == found["right"]["version"]
 
 
+def test_the_files_that_a_recording_names_are_told_and_not_driven(tmp_path: Path) -> None:
+    a_tree(CURRENT)
+    file = tmp_path / "events.jsonl"
+    lines = written(file, "--vllm", CURRENT)
+    lines[0]["file"] = "/home/me/vllm/vllm/__init__.py"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+    status, found = answer(str(file))
+
+    assert status == 0
+    assert found["right"]["assumed"] == [
+        "recorded with /home/me/vllm/vllm/__init__.py; to drive the same files give --vllm PATH"
+    ]
+
+
 def test_on_another_engine_the_first_step_that_parts_is_told(tmp_path: Path) -> None:
     a_tree(OLD)
     a_tree(CURRENT)
