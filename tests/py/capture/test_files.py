@@ -14,6 +14,7 @@ from vllm_forensics.capture.files import (
     is_regular_file,
     map_core,
     map_file,
+    mapped_core,
     read_source,
 )
 from vllm_forensics.errors import EvidenceError
@@ -132,3 +133,37 @@ def test_no_source_where_there_is_no_file(tmp_path: Path) -> None:
 
     assert read_source(str(tmp_path / "fifo"), 1, 2) == ()
     assert read_source(f"{tmp_path}/none", 1, 2) == ()
+
+
+def flags_of_mapping(path: Path) -> list[str]:
+    """How the kernel treats the mapping of a file in this process, smaps in proc(5)."""
+    text = Path("/proc/self/smaps").read_text()
+    flags = text[text.index(str(path)) :].split("VmFlags:", 1)[1]
+    return flags.splitlines()[0].split()
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1 << 20, False), (1 << 29, True)])
+def test_of_a_large_core_the_kernel_reads_no_more_than_is_asked_for(
+    tmp_path: Path, size: int, expected: bool
+) -> None:
+    core = tmp_path / "core"
+    with core.open("wb") as file:
+        file.write(b"\x7fELF")
+        file.truncate(size)
+
+    with mapped_core(core) as data:
+        flags = flags_of_mapping(core)
+
+    assert ("rr" in flags) is expected
+    with pytest.raises(ValueError, match="released"):
+        len(data)
+
+
+def test_a_core_that_is_still_looked_at_stays_mapped(tmp_path: Path) -> None:
+    core = tmp_path / "core"
+    core.write_bytes(b"\x7fELF and more")
+
+    with mapped_core(core) as data:
+        part = data[5:8]
+
+    assert bytes(part) == b"and"
