@@ -126,9 +126,7 @@ class AllocatorMachine(RuleBasedStateMachine):
         self.model = Model(
             reclaim=policies.reclaim,
             slots=[0] * num_blocks,
-            free_ids=list(reversed(range(num_blocks)))
-            if policies.reclaim in KEEPING
-            else [],
+            free_ids=list(reversed(range(num_blocks))) if policies.reclaim in KEEPING else [],
         )
         self.native = BlockAllocator(num_blocks, 16, policies)
 
