@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT))
 from fuzz.targets import TARGETS  # noqa: E402 - found by the line above
 from tests.py.support.core_builder import build_core  # noqa: E402
 
+from vllm_forensics.evidence.log.book import FAMILIES  # noqa: E402
+
 DATA = ROOT / "tests" / "py" / "data"
 WORK = ROOT / "build" / "fuzz"
 LIMITS = ("-max_len=20000", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1")
@@ -37,6 +39,8 @@ def seeds(name: str) -> Iterator[bytes]:
     if name == "sanitizer":
         for sample in sorted((DATA / "sanitizer" / "raw").glob("*.txt")):
             yield b"\xff\xff" + sample.read_bytes()[:20_000]
+    elif name == "incident_log":
+        yield from _deaths()
     elif name == "strace":
         for log in sorted((DATA / "strace").glob("*/input.log")):
             yield log.read_bytes()[:20_000]
@@ -47,6 +51,15 @@ def seeds(name: str) -> Iterator[bytes]:
         yield "\n".join(json.dumps(event) for event in SUPERVISED).encode()
     else:
         yield build_core()
+
+
+def _deaths() -> Iterator[bytes]:
+    """Every sample of a log, and every line that the reader knows."""
+    for sample in sorted((DATA / "log").glob("*/*.log")):
+        yield b"\xff\xff" + sample.read_bytes()[:20_000]
+    for family in FAMILIES:
+        for phrase in family.phrases:
+            yield b"\xff\xff" + phrase.example.encode() + b"\n"
 
 
 def _records(transcript: object) -> Iterator[bytes]:

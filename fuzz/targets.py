@@ -34,6 +34,24 @@ def sanitizer() -> Target:
     return one
 
 
+def incident_log() -> Target:
+    """Any log of a death, cut into two pieces; what is concluded from it, and what is joined."""
+    scan = importlib.import_module("vllm_forensics.evidence.log.scan")
+    incident = importlib.import_module("vllm_forensics.diagnosis.incident")
+    statement = importlib.import_module("vllm_forensics.diagnosis.statement")
+    joined = importlib.import_module("vllm_forensics.diagnosis.joined")
+    source_kind = importlib.import_module("vllm_forensics.evidence.source_kind")
+
+    def one(data: bytes) -> None:
+        cut = int.from_bytes(data[:2], "little")
+        reading = scan.parse_incident_log([data[2 : 2 + cut], data[2 + cut :]])
+        incident.explain_incidents(reading, "log")
+        joined.join(list(statement.of_log("log", None, reading)), [reading])
+        source_kind.kind_of(data[2:])
+
+    return one
+
+
 def core_file() -> Target:
     """Core dumps: their notes at once, then what a triage asks of the image."""
     module = importlib.import_module("vllm_forensics.evidence.core_file")
@@ -82,7 +100,8 @@ def gdb_mi() -> Target:
 
 
 TARGETS: dict[str, Callable[[], Target]] = {
-    made.__name__: made for made in (sanitizer, core_file, strace, supervisor_log, gdb_mi)
+    made.__name__: made
+    for made in (sanitizer, incident_log, core_file, strace, supervisor_log, gdb_mi)
 }
 
 
