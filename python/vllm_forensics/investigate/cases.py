@@ -160,10 +160,10 @@ class CaseRecorder:
         return self._seen[key]
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if waiting:
+        if self._waiting:
             with opened_cases(self._path) as store:
-                store.record(waiting)
+                store.record(self._waiting)
+        self._waiting = []  # not before: a write that is interrupted is made again at the end
         self._written_s = time.monotonic()
 
     def _fail(self, error: StoreError) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,11 @@ from vllm_forensics.investigate.cases import (
 from vllm_forensics.investigate.herd import Explained
 from vllm_forensics.investigate.triage import group
 from vllm_forensics.model.answer import Depth
-from vllm_forensics.model.cases import ModuleBuild
+from vllm_forensics.model.cases import ModuleBuild, Seen, Sighting
 from vllm_forensics.model.report import Crash, Report
 from vllm_forensics.model.stack import Variable
 from vllm_forensics.render.wire import to_wire
+from vllm_forensics.store.cases import CaseStore
 
 
 def core_of(
@@ -156,6 +157,28 @@ def test_many_crashes_are_recorded_while_they_come_and_the_rest_when_it_breaks_o
     assert counts[0] == 0 < counts[-1] < 90
     assert the_case("v1:").count == 90
     assert {known.count for known in seen if known is not None} == {0}
+
+
+def test_a_write_that_is_interrupted_is_made_again_at_the_end(
+    first: Crash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, interrupts = CaseStore.record, [KeyboardInterrupt()]
+
+    def record(store: CaseStore, sightings: Sequence[Sighting]) -> dict[str, Seen]:
+        if interrupts:
+            raise interrupts.pop()
+        return write(store, sightings)
+
+    monkeypatch.setattr(CaseStore, "record", record)
+    found = (
+        Explained(place=pid, result=replace(first, pid=pid), is_final=True) for pid in range(500)
+    )
+    told = 0
+    with pytest.raises(KeyboardInterrupt):
+        for _ in CaseRecorder().each(found):
+            told += 1
+
+    assert the_case("v1:").count == told + 1
 
 
 def test_a_deeper_look_at_the_same_core_is_the_example_and_counts_once(first: Crash) -> None:
