@@ -19,6 +19,7 @@ from vllm_forensics.model.sandbox import CheckWhen, Parameters, RequestSpec, Vll
 from vllm_forensics.sandbox.driver import Driver
 from vllm_forensics.sandbox.engine import v1
 from vllm_forensics.sandbox.recorder import Recorder
+from vllm_forensics.sandbox.run import little_garbage
 
 PARAMETERS = Parameters(gpu_blocks=20_000, check=CheckWhen.END)
 IMPORT = """
@@ -57,7 +58,7 @@ def bare(tree: VllmTree, load: tuple[RequestSpec, ...]) -> float:
 def watched(tree: VllmTree, load: tuple[RequestSpec, ...]) -> float:
     """Steps per second of CPU time, recorded and checked."""
     recorder = Recorder()
-    with v1.opened_v1(tree, PARAMETERS, recorder) as engine:
+    with little_garbage(), v1.opened_v1(tree, PARAMETERS, recorder) as engine:
         driver = Driver(engine, recorder, PARAMETERS, ())
         for spec in load:
             engine.add(spec)

@@ -20,6 +20,7 @@ from vllm_forensics.model.sandbox import (
     Snapshot,
     VllmTree,
 )
+from vllm_forensics.sandbox.block_lives import lives_of
 from vllm_forensics.sandbox.engine.interface import Engine
 from vllm_forensics.sandbox.load import (
     drawn,
@@ -33,6 +34,8 @@ from vllm_forensics.sandbox.run import OpenEngine, run
 from vllm_forensics.sandbox.snapshots import SnapshotKeeper, SnapshotsWanted
 from vllm_forensics.sandbox.trigger import Trigger, conditions, triggered
 
+_PICTURED_EVENTS: Final = 200_000
+"""Beyond that a run has more blocks and steps than a terminal can show."""
 _COMPARED_EVENTS: Final = 300_000
 """Beyond that a run takes long, and is not done again with other parameters."""
 
@@ -157,7 +160,12 @@ def _recorded(
     keeper = SnapshotKeeper(snapshots, take)
     keeper.watch(recorder)
     result = ready.drive(recorder)
-    result = replace(result, snapshots=tuple(kept), unkept_snapshots=keeper.unkept)
+    result = replace(
+        result,
+        snapshots=tuple(kept),
+        unkept_snapshots=keeper.unkept,
+        lives=lives_of(recorder) if result.events <= _PICTURED_EVENTS else (),
+    )
     if writer is not None:
         writer.end(result)
     return result

@@ -283,6 +283,19 @@ class Violation:
     last_step: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """A block from its allocation to its last release."""
+
+    pool: str
+    block: int
+    request: str | None
+    first: int
+    """The step that allocated it."""
+    last: int | None
+    """The step that released it; None: it was held to the end."""
+
+
 class Outcome(StrEnum):
     """How a run ended."""
 
@@ -353,3 +366,10 @@ class SandboxRun:
     """Those that were asked for."""
     unkept_snapshots: int = 0
     """Asked for, and one too many for memory."""
+    lives: tuple[Life, ...] = ()
+    """Which blocks were held when; none where that is not known, or would be too many."""
+
+    @property
+    def last_step(self) -> int:
+        """The last one that held a block: of a run that raised, the one in which it did."""
+        return len(self.steps) - (self.error is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vllm_forensics.model.sandbox import Snapshot
+from vllm_forensics.model.sandbox import Life, Snapshot
 from vllm_forensics.model.sandbox_recording import Recording
 
 
@@ -60,19 +60,6 @@ class Difference:
     right: str
     why: str | None = None
     """What the numbers of both say about it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """A block from its allocation to its last release."""
-
-    pool: str
-    block: int
-    request: str | None
-    first: int
-    """The step that allocated it."""
-    last: int | None
-    """The step that released it; None: it was held to the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import Outcome, SandboxRun, StepRecord
+from vllm_forensics.render.sandbox_heat_map import heat_map_parts
 from vllm_forensics.render.sandbox_snapshot import snapshot_parts
 from vllm_forensics.render.sandbox_violations import chain_table, count, violation_parts, wrapped
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
@@ -38,6 +39,7 @@ def _parts(run: SandboxRun, style: TerminalStyle) -> Iterator[RenderableType]:
         yield wrapped(Text(f"  {_block(chain)}, of the request that it is about"), style)
         yield chain_table(chain, style, end=f"step {len(run.steps)}" if run.error else None)
     yield from snapshot_parts(run, style)
+    yield from heat_map_parts(run, style)
     if any(violation.chain is not None for violation in run.violations):
         yield Text()
         yield Text("  every violation with its chain: --format json", style="quiet")

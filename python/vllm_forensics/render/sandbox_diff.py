@@ -20,10 +20,9 @@ from vllm_forensics.model.sandbox_diff import (
 )
 from vllm_forensics.model.sandbox_recording import Origin
 from vllm_forensics.model.sandbox_snapshot import stretches
-from vllm_forensics.render.sandbox_grid import Axes, axes_of, grid_of
+from vllm_forensics.render.sandbox_grid import SHADES, Axes, axes_of, grid_of
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
-_SHADES: Final = " ░▒▓█"
 _COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "bright_red", "white")
 _ROWS: Final = 12
 _OTHERS: Final = 6
@@ -227,7 +226,7 @@ def _heat_map(diff: SandboxDiff, axes: Axes, columns: int) -> Iterator[Renderabl
         line = Text(f"  {row * blocks:>{label}}  ")
         for place, grid in enumerate(grids):
             for cell in grid[row]:
-                shade = _SHADES[ceil(cell.held * (len(_SHADES) - 1))]
+                shade = SHADES[ceil(cell.held * (len(SHADES) - 1))]
                 line.append(shade, style=colours[cell.request])
             if place == 0:
                 line.append(gap)

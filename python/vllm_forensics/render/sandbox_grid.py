@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
-from vllm_forensics.model.sandbox_diff import DiffSide, SandboxDiff
+from vllm_forensics.model.sandbox import Life
+from vllm_forensics.model.sandbox_diff import SandboxDiff
 
+SHADES: Final = " ░▒▓█"
+"""From nothing held to all."""
 _ZOOM: Final = 4
 """How much longer than the shorter run the picture is, at most."""
 _BEGINNING: Final = 24
@@ -78,7 +81,19 @@ def axes_of(diff: SandboxDiff, pool: str, *, rows: int, columns: int) -> Axes | 
     )
 
 
-def grid_of(side: DiffSide, axes: Axes) -> list[list[Cell]]:
+class Held(Protocol):
+    """A run whose blocks' lives are known."""
+
+    @property
+    def lives(self) -> tuple[Life, ...]:
+        """Of all pools."""
+
+    @property
+    def last_step(self) -> int:
+        """What was held to the end was held until after it."""
+
+
+def grid_of(side: Held, axes: Axes) -> list[list[Cell]]:
     """Row by row, the lowest block numbers first; steps from left to right."""
     held = [[0] * axes.columns for _ in range(axes.rows)]
     owners = [[Counter[str | None]() for _ in range(axes.columns)] for _ in range(axes.rows)]

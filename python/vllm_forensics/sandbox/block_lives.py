@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from vllm_forensics.model.event import Event, EventKind
-from vllm_forensics.model.sandbox_diff import Life
+from vllm_forensics.model.sandbox import Life
+from vllm_forensics.sandbox.recorder import Recorder, event_of
 
 _MOST_LIVES: Final = 200_000
 """Kept for a picture."""
@@ -134,3 +136,14 @@ class BlockLives:
                     Life(pool=pool, block=block, request=owner, first=first, last=step)
                 )
         self._holders[key] = max(self._holders[key], 0)
+
+
+def lives_of(recorder: Recorder) -> tuple[Life, ...]:
+    """All lives of a run that is over; none where its beginning is no longer kept."""
+    if recorder.count > len(recorder.entries):
+        return ()
+    lives = BlockLives()
+    # Before the first step is as good as in it.
+    for step, entries in groupby(recorder.entries, key=lambda entry: max(entry.step, 0)):
+        lives.step(step, tuple(event_of(entry) for entry in entries))
+    return lives.all_lives()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 from vllm_forensics.model.event import Chain
@@ -57,6 +58,7 @@ def run(
     """
     recorder = recorder or Recorder()
     with ExitStack() as stack:
+        stack.enter_context(little_garbage())
         engine = started(stack, opened(parameters, recorder))
         driver = Driver(engine, recorder, parameters, load)
         try:
@@ -68,6 +70,22 @@ def run(
             return _told(driver, end, parameters, load)
         except ENGINE_ERRORS as error:  # of our own, or of an engine that cannot be looked at
             raise not_followed(error) from error
+
+
+@contextmanager
+def little_garbage() -> Iterator[None]:
+    """Look for garbage seldom: what a run keeps is kept, and looking it through again costs.
+
+    What was there before is not looked at inside of the block.
+    """
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def started(stack: ExitStack, opened: AbstractContextManager[Engine]) -> Engine:

@@ -73,19 +73,54 @@ class ShadowWorker:
         self._move(step, report)
         # All tables first: what one sequence gives up in this step, another may write in it.
         self._joined.clear()
+        tables = self._tables
         told = [
-            self._told(item, report) if item.blocks or item.replaces else self._table(item)
+            self._told(item, report)
+            if item.blocks or item.replaces
+            else tables.get(item.sequence) or self._table(item)
             for item in step.items
         ]
         writers = {} if writers is None else writers
-        for item, table in zip(step.items, told, strict=True):
-            if table is not None and not self._is_plain(item, table, writers):
-                self._access(item, table, writers, report)
+        for item, table in self._not_plain(step.items, told, writers):
+            self._access(item, table, writers, report)
         if self._contents is not None:
             # After all writes: what one request computes in this step, another may read in it.
-            for item, table in zip(step.items, told, strict=True):
-                if item.replaces and item.start and table is not None:
-                    self._check_found(item, table, self._contents, report)
+            for item, found in zip(step.items, told, strict=True):
+                if item.replaces and item.start and found is not None:
+                    self._check_found(item, found, self._contents, report)
+
+    def _not_plain(
+        self, items: tuple[WorkItem, ...], tables: list[_Table | None], writers: dict[int, WorkItem]
+    ) -> list[tuple[WorkItem, _Table]]:
+        """All but one token into a block that is held, by the only one that has it.
+
+        Of that no more is to be checked. Nearly every item of every step is it, and this is what
+        it costs: so it is one loop, and no calls.
+        """
+        size, holders, users, ended = self._block_size, self._holders, self._users, self._ended
+        contents, recorder = self._contents, self._recorder
+        rest: list[tuple[WorkItem, _Table]] = []
+        for item, table in zip(items, tables, strict=True):
+            if table is None:
+                continue
+            start, blocks = item.start, table.blocks
+            place = start // size
+            if (
+                item.tokens == 1
+                and place < len(blocks)
+                and item.sequence not in ended
+                and (block := blocks[place]) not in writers
+                and holders.get(block, 0) > 0
+                and len(users[block]) == 1
+            ):
+                writers[block] = item
+                recorder.used(GPU, block, item.request)
+                offset = start - place * size
+                if contents is not None and (offset == 0 or offset == size - 1):
+                    contents.wrote(item.request, block, place, start + 1)
+            else:
+                rest.append((item, table))
+        return rest
 
     def _check_found(
         self, item: WorkItem, table: _Table, contents: BlockContents, report: Report
@@ -103,25 +138,6 @@ class ShadowWorker:
                     item.request,
                     table.blocks[place],
                 )
-
-    def _is_plain(self, item: WorkItem, table: _Table, writers: dict[int, WorkItem]) -> bool:
-        """One token into a block that is held, by the only one that has it: no more to be checked.
-
-        Nearly every item of every step is that, and this is what it costs.
-        """
-        place = item.start // self._block_size
-        if item.tokens != 1 or place >= len(table.blocks) or item.sequence in self._ended:
-            return False
-        block = table.blocks[place]
-        if block in writers or self._holders.get(block, 0) < 1 or len(self._users[block]) != 1:
-            return False
-        writers[block] = item
-        self._recorder.used(GPU, block, item.request)
-        if self._contents is not None:
-            offset = item.start - place * self._block_size
-            if offset == 0 or offset == self._block_size - 1:
-                self._contents.wrote(item.request, block, place, item.start + 1)
-        return True
 
     def loaded(self, request: str, block: int, place: int) -> None:
         """A connector filled a block with what belongs at this place of the request's table."""

@@ -40,7 +40,7 @@ def a_tree(version: str) -> VllmTree:
 def patched(folder: Path, file: str, old: str, new: str) -> Path:
     """A copy of the current tree with one patch in `vllm/v1/core`; other files are only linked."""
     copy = folder / "tree"
-    shutil.copytree(a_tree(CURRENT).root, copy, copy_function=os.link)
+    shutil.copytree(a_tree(CURRENT).root, copy, copy_function=os.symlink)
     path = copy / "vllm" / "v1" / "core" / file
     text = path.read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{file} holds {old!r} not once"
