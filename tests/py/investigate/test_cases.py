@@ -173,12 +173,12 @@ def test_a_write_that_is_interrupted_is_made_again_at_the_end(
     found = (
         Explained(place=pid, result=replace(first, pid=pid), is_final=True) for pid in range(500)
     )
-    told = 0
+    told: list[Explained] = []
     with pytest.raises(KeyboardInterrupt):
-        for _ in CaseRecorder().each(found):
-            told += 1
+        told.extend(CaseRecorder().each(found))
 
-    assert the_case("v1:").count == told + 1
+    assert not interrupts
+    assert the_case("v1:").count >= len(told) > 0
 
 
 def test_a_deeper_look_at_the_same_core_is_the_example_and_counts_once(first: Crash) -> None:
