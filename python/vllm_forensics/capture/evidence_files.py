@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -93,8 +94,8 @@ def _take(walk: _Walk, path: str, *, is_named: bool, depth: int = 0) -> None:
         status = os.stat(path)  # noqa: PTH116 - str with surrogates
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        what = "is a link in a circle" if getattr(error, "errno", 0) == 40 else reason
-        walk.failures.append(Failure(path=path, error=f"{what}", remedy=f"ls -l {path}"))
+        what = "is a link in a circle" if getattr(error, "errno", None) == errno.ELOOP else reason
+        walk.failures.append(Failure(path=path, error=what, remedy=f"ls -l {path}"))
         return
     mark = (status.st_dev, status.st_ino)
     if mark in walk.seen:

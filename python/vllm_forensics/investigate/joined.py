@@ -10,14 +10,9 @@ from typing import Final
 from vllm_forensics.capture.evidence_files import EvidenceFile, find_evidence
 from vllm_forensics.capture.logs import open_logs, read_log
 from vllm_forensics.diagnosis.joined import join, report_of
-from vllm_forensics.diagnosis.statement import (
-    Statement,
-    of_core,
-    of_log,
-    of_report,
-    of_supervisor,
-    of_trace,
-)
+from vllm_forensics.diagnosis.statement import Statement, of_log, of_report
+from vllm_forensics.diagnosis.statement_core import of_core
+from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
 from vllm_forensics.diagnosis.syscalls import explain_syscalls
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.log.scan import parse_incident_log
@@ -41,8 +36,8 @@ from vllm_forensics.model.syscalls import SyscallFinding
 
 _MAX_LOG: Final = 2 << 30
 """Of one log so much is read: twenty seconds of it."""
-_MAX_TEXT: Final = 256 << 20
-"""Of a trace, which is held whole."""
+_MAX_TEXT: Final = 64 << 20
+"""Of a trace, which is held whole, each line as an object."""
 _HINTS: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer")
 _OVERLAP: Final = 32
 _SYSLOG: Final = re.compile(

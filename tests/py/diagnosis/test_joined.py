@@ -6,7 +6,8 @@ import pytest
 
 from vllm_forensics.diagnosis.agreement import contradictions_of
 from vllm_forensics.diagnosis.joined import Joined, join
-from vllm_forensics.diagnosis.statement import Statement, of_log, of_supervisor, of_trace
+from vllm_forensics.diagnosis.statement import Statement, of_log
+from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log

@@ -198,6 +198,32 @@ def test_an_old_core_of_the_same_number_is_not_taken_for_this_death(tmp_path: Pa
     assert any("was written" in one and "used again since" in one for one in sentences)
 
 
+def test_the_kernel_counts_a_containers_process_otherwise(tmp_path: Path) -> None:
+    """The same instruction and stack pointer: one process, whatever number it has outside."""
+    program = compile_program(FALLING, tmp_path / "falling", "-O1")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    crash(folder, program)
+    [core] = folder.glob("core*")
+    seen = forensics("core", "--format", "json", core).crash
+    registers = seen["threads"][0]["registers"]
+    ip, sp = (int(registers[name], 16) for name in ("rip", "rsp"))
+    outside = seen["pid"] + 100_000
+    (folder / "dmesg").write_text(
+        f"[ 8421.100000] falling[{outside}]: segfault at 18 ip {ip:016x} sp {sp:016x} error 6 in "
+        "falling[555555555000+1000]\n"
+    )
+
+    report = told(folder)
+
+    [process] = report["processes"]
+    [differs] = [one for one in process["contradicts"] if "in a container" in one["sentence"]]
+    assert process["pid"] == seen["pid"]
+    assert differs["explained"] is True
+    assert str(outside) in differs["sentence"]
+    assert agreed(process)["address 0x18"] == {"dmesg", core.name}
+
+
 def test_two_processes_that_died_are_two(tmp_path: Path) -> None:
     program = compile_program(FALLING, tmp_path / "falling", "-O1")
     for name in ("one", "two"):

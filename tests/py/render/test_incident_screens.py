@@ -9,7 +9,9 @@ from tests.py.support.snapshots import compare, without_escapes
 
 from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.diagnosis.joined import join, report_of
-from vllm_forensics.diagnosis.statement import of_core, of_log, of_trace
+from vllm_forensics.diagnosis.statement import of_log
+from vllm_forensics.diagnosis.statement_core import of_core
+from vllm_forensics.diagnosis.statement_traces import of_trace
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.model.incident import IncidentAnswer
