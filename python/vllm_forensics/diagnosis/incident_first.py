@@ -46,6 +46,9 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
     memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
     first = min(told, key=lambda clue: clue.line, default=None)
+    if first is not None and first.kind is ClueKind.CHILD:
+        roots = (clue for clue in told if clue.is_root and clue.source == first.source)
+        first = next(roots, first)
     if memory is not None and first is not None and first.signal == "SIGKILL":
         first = memory
     by_code = _raised_first(raised, first, clues)
@@ -163,7 +166,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             continue
         is_near = abs(clue.line - first.line) < _NEAR
         if clue.kind in _ADDED:
-            if _adds(clue, first, found):
+            if _adds(clue, first, pid, found):
                 found.append(clue)
             continue
         if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:
@@ -179,11 +182,13 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
     return tuple(found)
 
 
-def _adds(clue: Clue, first: Clue, found: Sequence[Clue]) -> bool:
+def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bool:
     """Does a stack without a word, or a container's denial, belong to the death?"""
     distance = abs(clue.line - first.line)
     if clue.kind is ClueKind.NOT_MEMORY:
         return first.source == clue.source and distance < _RECORD
+    if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
+        return False  # another process's
     has_place = any(one.native for one in (first, *found))
     return first.kind in _WITH_PLACE and not has_place and distance < _NEAR
 

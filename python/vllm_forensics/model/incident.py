@@ -143,6 +143,8 @@ class Clue:
     """Innermost first."""
     follows: Follows | None = None
     """How it hangs together with the exception above it, in the same process."""
+    is_root: bool = False
+    """Does its writer say that of all the failures that it saw, this was the first?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

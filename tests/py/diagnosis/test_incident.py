@@ -348,6 +348,68 @@ def test_a_failed_check_that_was_raised_in_python_is_an_exception() -> None:
             CauseClass.ABORT_EXCEPTION,
         ),
         (
+            (
+                "Process:             Python [4242]",
+                "Parent Process:      launchd [1]",
+                "Exception Type:    EXC_CRASH (SIGABRT)",
+            ),
+            ProcessRole.MAIN,
+            4242,
+            "SIGABRT",
+            CauseClass.ABORT_EXCEPTION,
+        ),
+        (
+            (
+                "Process 4242 stopped",
+                "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
+            ),
+            ProcessRole.MAIN,
+            4242,
+            "SIGSEGV",
+            CauseClass.NATIVE_FAULT,
+        ),
+        (
+            ("Signal: `EXC_BAD_ACCESS (SIGSEGV) KERN_INVALID_ADDRESS at 0x48`",),
+            ProcessRole.MAIN,
+            None,
+            "SIGSEGV",
+            CauseClass.NATIVE_FAULT,
+        ),
+        (
+            (
+                "*** Terminating app due to uncaught exception 'NSRangeException', reason:",
+                "'*** -[__NSArray0 objectAtIndex:]: index 0 beyond bounds for empty array'",
+            ),
+            ProcessRole.MAIN,
+            None,
+            "SIGABRT",
+            CauseClass.ABORT_EXCEPTION,
+        ),
+        (
+            (
+                "WorkerLostError: Worker exited prematurely: signal 11 (SIGSEGV) Job: 7.",
+                'Process "ForkPoolWorker-2" pid:4242 exited with "signal 11 (SIGSEGV)"',
+            ),
+            ProcessRole.WORKER,
+            4242,
+            "SIGSEGV",
+            CauseClass.NATIVE_FAULT,
+        ),
+        (
+            ("slurmstepd: error: Detected 2 oom-kill event(s) in step 42.batch cgroup.",),
+            ProcessRole.MAIN,
+            None,
+            "SIGKILL",
+            CauseClass.OOM_KILLED,
+        ),
+        (
+            ('the error is "Floating point exception\uff08core dumped\uff09',),
+            ProcessRole.MAIN,
+            None,
+            "SIGFPE",
+            CauseClass.NATIVE_FAULT,
+        ),
+        (
             ("Job pool (1/3): Exited with code 137",),
             ProcessRole.MAIN,
             None,
@@ -478,6 +540,76 @@ def test_an_exception_whose_name_was_cut_off_is_named_by_the_line_that_raises_it
 
     (clue,) = parse_incident_log([log]).clues
     assert (clue.kind, clue.detail) == (ClueKind.ECHO, "EngineDeadError")
+
+
+def test_torchrun_says_which_of_many_failures_was_the_first() -> None:
+    incident = incident_of(
+        "Failures:",
+        "[1]:",
+        "  time      : 2026-01-15_08:12:45",
+        "  exitcode  : -11 (pid: 4243)",
+        "  traceback : Signal 11 (SIGSEGV) received by PID 4243",
+        "------------------------------------------------------",
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-01-15_08:12:45",
+        "  exitcode  : -11 (pid: 4242)",
+        "  traceback : Signal 11 (SIGSEGV) received by PID 4242",
+    )
+
+    assert incident.first_death.pid == 4242
+
+
+def test_the_stack_of_who_noticed_is_not_that_of_the_dead() -> None:
+    incident = incident_of(
+        "(APIServer pid=42) ERROR 01-15 08:12:45 [c.py:5] Engine core proc EngineCore_DP0 died "
+        "unexpectedly, shutting down client.",
+        "(APIServer pid=42) ERROR 01-15 08:12:45 [a.py:5] Traceback (most recent call last):",
+        '(APIServer pid=42) ERROR 01-15 08:12:45 [a.py:5]   File "/opt/app/a.py", line 3, in take',
+        "(APIServer pid=42) ERROR 01-15 08:12:45 [a.py:5]     outputs = await core.get()",
+    )
+
+    death = incident.first_death
+    assert (death.role, death.pid) == (ProcessRole.ENGINE_CORE, None)
+    assert death.python_function is None
+
+
+def test_windows_names_the_library_above_the_code() -> None:
+    incident = incident_of(
+        "Faulting application name: python.exe, version: 3.12.1",
+        "Faulting module name: example.dll, version: 1.2.3, time stamp: 0x5fa9a827",
+        "Exception code: 0xc0000005",
+    )
+
+    assert (incident.first_death.signal, incident.first_death.module) == ("SIGSEGV", "example.dll")
+
+
+def test_llvms_handler_on_windows_prints_a_code_and_a_stack() -> None:
+    incident = incident_of(
+        "Exception Code: 0xC0000005",
+        r"  #0 0x00007fffa4650000 (C:\app\lib\example_hip.dll+0x0)",
+        "  #1 0x00007fffa6c8f287 ns::take(class ns::Pool const &, class ns::R",
+    )
+
+    assert incident.first_death.module == "example_hip.dll"
+
+
+def test_a_debugger_that_only_read_the_process_names_no_place() -> None:
+    incident = incident_of(
+        "src/pool.cpp:3504: GGML_ASSERT(cell.has_seq_id(seq_id)) failed",
+        "0x00007fc3a7c490ca in __waitpid (pid=27347, options=0) at ../sysdeps/waitpid.c:30",
+    )
+
+    assert incident.first_death.function is None
+    assert incident.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_a_library_named_by_a_link_lacks_a_symbol() -> None:
+    incident = incident_of(
+        "ImportError: [/opt/app/_C.so](https://example.org/opt/app/_C.so): undefined symbol: _Z1fv"
+    )
+
+    assert incident.first_death.module == "_C.so"
 
 
 def test_a_title_that_repeats_a_line_is_read_and_a_bare_word_is_none() -> None:

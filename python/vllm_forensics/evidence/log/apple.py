@@ -12,9 +12,10 @@ APPLE: Final = Family(
     phrases=(
         Phrase(
             ClueKind.SIGNAL,
-            "Exception Type: ",
-            r"Exception Type: {1,12}EXC_\w{1,60} \((?P<signal>SIG\w{1,60})\)",
+            "EXC_",
+            r"\bEXC_\w{1,60} \((?P<signal>SIG\w{1,60})\)",
             "Exception Type:        EXC_BAD_ACCESS (SIGSEGV)",
+            in_prose=True,
         ),
         Phrase(
             ClueKind.SIGNAL,
@@ -50,6 +51,13 @@ APPLE: Final = Family(
             r"(?P<detail>\*\*\* error for object 0x[0-9a-f]{1,16}: .{1,120})",
             "python(4242,0x1f2a3b4c0) malloc: *** error for object 0x600003c04080: pointer being "
             "freed was not allocated",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "*** Terminating app due to ",
+            r"\*\*\* (?P<detail>Terminating app due to uncaught exception '.{1,200})",
+            "*** Terminating app due to uncaught exception 'NSRangeException', reason: 'beyond'",
             signal="SIGABRT",
         ),
         Phrase(

@@ -145,6 +145,13 @@ COMPILERS: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
+            "Exception Code: 0x",
+            r"^Exception Code: 0x[Cc]0000005\b",
+            "Exception Code: 0xC0000005",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
             "Program arguments: ",
             r"^\s*0\.\s+(?P<detail>Program arguments: .{1,200})",
             "0.\tProgram arguments: triton-opt --convert pool.mlir",

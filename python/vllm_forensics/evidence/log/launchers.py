@@ -22,14 +22,16 @@ _EXAMPLE_VERBS: Final = (
 BATCH: Final = Family(
     source="the batch system",
     phrases=(
-        Phrase(
-            ClueKind.MEMORY,
-            "oom_kill event",
-            r"(?P<detail>[Dd]etected \d{1,20} oom[_-]kill event.{0,160})",
-            "slurmstepd: error: Detected 1 oom_kill event in StepId=42.batch. Some of the step "
-            "tasks have been OOM Killed.",
-            signal="SIGKILL",
-            of_another=True,
+        *(
+            Phrase(
+                ClueKind.MEMORY,
+                needle,
+                r"(?P<detail>[Dd]etected \d{1,20} oom[_-]kill event.{0,160})",
+                f"slurmstepd: error: Detected 1 {needle}(s) in StepId=42.batch cgroup.",
+                signal="SIGKILL",
+                of_another=True,
+            )
+            for needle in ("oom_kill event", "oom-kill event")
         ),
         Phrase(
             ClueKind.CHILD,
@@ -113,13 +115,16 @@ MASTERS: Final = Family(
             "[ERROR] Worker (pid:4242) was sent SIGKILL! Perhaps out of memory?",
             of_another=True,
         ),
-        Phrase(
-            ClueKind.CHILD,
-            "exited with 'signal ",
-            r"Process '(?P<name>[^']{1,80})' pid:(?P<pid>\d{1,20}) exited with 'signal "
-            r"(?P<signal>\d{1,20})",
-            "Process 'ForkPoolWorker-2' pid:4242 exited with 'signal 11 (SIGSEGV)'",
-            of_another=True,
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                f"exited with {mark}signal ",
+                rf"Process {mark}(?P<name>[\w.-]{{1,80}}){mark} pid:(?P<pid>\d{{1,20}}) exited "
+                rf"with {mark}signal (?P<signal>\d{{1,20}})",
+                f"Process {mark}ForkPoolWorker-2{mark} pid:4242 exited with {mark}signal 11",
+                of_another=True,
+            )
+            for mark in ("'", '"')
         ),
         Phrase(
             ClueKind.CHILD,

@@ -91,6 +91,8 @@ FORMS: Final = (
         r"\s*#\d{1,3}\s+(?:0x[0-9a-f]+ in )?(?P<function>(?:\(anonymous namespace\)::)?"
         r"[\w~?][^(]{0,400}?) ?\((?:\s*$|[\w.]{1,60}=)"
     ),
+    # and its template broken where the terminal ended
+    re.compile(r"\s*#\d{1,3}\s+(?:0x[0-9a-f]+ in )?(?P<function>[\w:~]{3,300})<[^()\n]{60,600}$"),
     # tvm-ffi:   File "src/f.cc", line 12, in ns::f()
     re.compile(rf"\s*File \"{_NATIVE_FILE}\", line \d{{1,9}}, in (?P<function>\S.{{0,400}})"),
     # Rust:    4: ns::f

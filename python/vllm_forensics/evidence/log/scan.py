@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import faulthandler, python_traceback
+from vllm_forensics.evidence.log import faulthandler, python_traceback, records
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.kernel import decoded
@@ -26,6 +26,7 @@ from vllm_forensics.evidence.log.python_traceback import (
     open_headless,
     open_traceback,
 )
+from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
@@ -52,6 +53,7 @@ _NEEDLES: Final = tuple(
             *BOOK.needles,
             *faulthandler.NEEDLES,
             *python_traceback.NEEDLES,
+            *records.NEEDLES,
             *_STACKS,
             *_STOPS,
             *_HEARSAY,
@@ -129,6 +131,7 @@ class _Scanner:
         self._sanitized = SanitizedPart()
         self._seen: list[str] = []
         self._stop = -_STOPPED - 1
+        self._record = Record()
         self._links: dict[str, tuple[Follows, int]] = {}
 
     def feed(self, piece: bytes) -> None:
@@ -261,6 +264,8 @@ class _Scanner:
         if clue is None:
             if block is not None:
                 block.feed(line)
+            if self._record.note(line):
+                return
             if _STOP.search(line.text) is not None:
                 self._stop = line.number
             elif (
@@ -271,7 +276,7 @@ class _Scanner:
                 start = max(0, match.start() - 40)
                 self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
             return
-        clue = decoded(clue) if clue.source == "kernel" else clue
+        clue = decoded(clue) if clue.source == "kernel" else self._record.complete(clue)
         if clue.kind in _WITH_STACK and clue.source != "kernel":
             if isinstance(block, FaultBlock) and clue.source == "a signal handler":
                 self._add(clue)

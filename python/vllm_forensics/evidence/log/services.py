@@ -26,7 +26,7 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "undefined symbol: ",
-            r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240}): "
+            r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240})\)?: "
             r"undefined symbol: [\w@.]{1,300})",
             "ImportError: /opt/app/_C.abi3.so: undefined symbol: _ZN2at4_ops5exampleE",
         ),
@@ -123,6 +123,12 @@ SHELL: Final = Family(
             rf"(?:^|\W)(?:line \d{{1,9}}: +(?P<pid>\d{{1,20}}) )?(?P<signal>{_DEATHS}) +"
             r"\(core dumped\)",
             "timeout: Segmentation fault (core dumped)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "\uff08core dumped",
+            rf"(?P<signal>{_DEATHS}) ?\uff08core dumped",
+            "Floating point exception\uff08core dumped\uff09",
         ),
         Phrase(
             ClueKind.SIGNAL,

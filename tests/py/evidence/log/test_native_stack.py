@@ -25,6 +25,11 @@ FRAMES = {
     "Node": (" 1: 0xca5430 node::Abort() [node]", "node::Abort()", "node"),
     "Boost": (" 1# ns::f(int) in /lib/libx.so", "ns::f(int)", "libx.so"),
     "valgrind": ("==42==    by 0x4C31234: f (in /lib/libx.so)", "f", "libx.so"),
+    "gdb over two lines, in a template": (
+        f"#0  0x0000557252ba953e in ns::set_impl<ns::traits<{'ns::node<int>, ' * 5}ns::r",
+        "ns::set_impl",
+        None,
+    ),
     "tvm": ('  File "src/f.cc", line 12, in ns::f()', "ns::f()", None),
     "Rust": ("   4: ns::f", "ns::f", None),
 }

@@ -1,0 +1,60 @@
+"""What a crash record says of its process in lines above the one that names the signal.
+
+macOS and LLDB name the process there, Windows the library, torchrun which of many failures it saw
+first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+
+NEEDLES: Final = (b"Process:  ", b" stopped", b"Faulting module name: ", b"Root Cause (first obs")
+_PROCESS: Final = re.compile(
+    r"\W{0,6}Process(?:: {2,24}\S[^\[\]]{0,60} \[(?P<pid>\d{1,9})\]|"
+    r" (?P<stopped>\d{1,9}) stopped\b)"
+)
+_MODULE: Final = re.compile(r"\W{0,6}Faulting module name: (?P<module>[^,\s]{1,120})")
+_ROOT: Final = "Root Cause (first observed failure)"
+_REACH: Final = 40
+_TABLE: Final = 9
+"""So many lines of torchrun's table tell of one failure."""
+
+
+class Record:
+    """The last such lines."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._pid: tuple[int, int] | None = None
+        self._module: tuple[int, str] | None = None
+        self._root = -_TABLE - 1
+
+    def note(self, line: LogLine) -> bool:
+        """Remember what the line says, where it is one of them."""
+        if (match := _PROCESS.match(line.text)) is not None:
+            self._pid = line.number, int(match["pid"] or match["stopped"])
+        elif (match := _MODULE.match(line.text)) is not None:
+            self._module = line.number, match["module"]
+        elif _ROOT in line.text:
+            self._root = line.number
+        else:
+            return False
+        return True
+
+    def complete(self, clue: Clue) -> Clue:
+        """The clue, with what the lines above say of the same process."""
+        if clue.source == "macOS" and clue.pid is None and self._pid is not None:
+            line, pid = self._pid
+            return replace(clue, pid=pid) if clue.line - line <= _REACH else clue
+        if self._module is not None and clue.text.startswith("Exception code: "):
+            line, module = self._module
+            place = NativeCall(function=None, module=module, offset=None)
+            return replace(clue, native=(place,)) if clue.line - line <= _TABLE else clue
+        if clue.kind is ClueKind.CHILD and clue.line - self._root <= _TABLE:
+            return replace(clue, is_root=True)
+        return clue
