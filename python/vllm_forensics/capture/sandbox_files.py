@@ -10,6 +10,7 @@ from typing import Final
 
 from vllm_forensics.capture.event_table import MAGIC, table_lines
 from vllm_forensics.capture.files import map_file, open_regular
+from vllm_forensics.capture.logs import STANDARD_INPUT, read_log
 from vllm_forensics.errors import EvidenceError, UsageError
 
 _MAX_LOAD: Final = 64 << 20
@@ -33,30 +34,52 @@ def read_load(path: str) -> str:
     return bytes(data).decode("utf-8", "replace")
 
 
-def event_lines(path: str) -> Iterator[bytes]:
-    """The lines of a recording, also of one in Parquet; a line that none has comes in pieces.
+def event_lines(path: str, on_gap: Callable[[str], None] | None = None) -> Iterator[bytes]:
+    """The lines of a recording or log: as they are, compressed, in Parquet, or from a pipe (`-`).
+
+    A line that is longer than any comes in pieces. `on_gap` is told where it breaks off.
 
     Raises:
-        EvidenceError: it cannot be read.
+        EvidenceError: nothing of it can be read, or it breaks off and there is no `on_gap`.
         UsageError: it is Parquet, and pyarrow is missing.
 
     """
+    begun = False
     try:
-        if _is_table(path):
+        if path != STANDARD_INPUT and _is_table(path):
             yield from table_lines(path)
             return
-        with open_regular(path) as descriptor, os.fdopen(os.dup(descriptor), "rb") as stream:
-            left = _MAX_RECORDING
-            while left > 0 and (line := stream.readline(_MAX_LINE)):
-                left -= len(line)
-                yield line
+        for line in _lines(read_log(path)):
+            begun = True
+            yield line
     except EvidenceError as error:
+        if begun and on_gap is not None:
+            on_gap(f"it breaks off: {error.message}")
+            return
         raise EvidenceError(f"{path} {error.message}", remedy=error.remedy) from error
 
 
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    left, rest = _MAX_RECORDING, b""
+    for piece in pieces:
+        left -= len(piece)
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+        if len(rest) > _MAX_LINE:
+            yield rest
+            rest = b""
+        if left < 0:
+            return
+    if rest:
+        yield rest
+
+
 def _is_table(path: str) -> bool:
-    with open_regular(path) as descriptor:
-        return os.pread(descriptor, len(MAGIC), 0) == MAGIC
+    try:
+        with open_regular(path) as descriptor:
+            return os.pread(descriptor, len(MAGIC), 0) == MAGIC
+    except EvidenceError:
+        return False  # whoever reads it says why it cannot be
 
 
 @contextmanager

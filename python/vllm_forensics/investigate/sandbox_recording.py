@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import chain
 
 from vllm_forensics.capture.sandbox_files import event_lines
@@ -33,12 +35,17 @@ def read_recording(path: str, assumed: Assumed | None = None) -> Recording:
         EvidenceError: it cannot be read, or is none of them.
 
     """
-    lines = event_lines(path)
+    gaps: list[str] = []
+    lines = event_lines(path, gaps.append)
     first = next(lines, b"")
+    found = _read(first, chain((first,), lines), path, assumed or Assumed())
+    return replace(found, gaps=(*found.gaps, *gaps)) if gaps else found
+
+
+def _read(first: bytes, everything: Iterable[bytes], path: str, assumed: Assumed) -> Recording:
     if is_trace(first):
-        return recording_of(chain((first,), lines), path)
-    everything = chain((first,), lines)
+        return recording_of(everything, path)
     if first.lstrip().startswith(b"{"):
         return parse_recording(everything, path)
     log = parse_scheduler_log(line.decode("utf-8", "replace") for line in everything)
-    return recording_of_log(log, path, assumed or Assumed())
+    return recording_of_log(log, path, assumed)

@@ -1,5 +1,6 @@
 """A recorded run fed to an engine again: its own, another, from events alone, from a log."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,33 @@ def test_a_recording_that_is_cut_is_compared_as_far_as_it_goes(tmp_path: Path) -
     assert found["left"]["outcome"] is None
     assert any("is not known, and not compared" in text for text in found["left"]["gaps"])
     assert 3 < found["compared_steps"] < 20
+
+
+def test_a_compressed_recording_that_breaks_off_is_compared_as_far_as_it_goes(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "events.jsonl"
+    written(file, "--snapshot", "every 1")
+    packed = tmp_path / "events.jsonl.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes())[:-400])
+
+    status, found = answer(str(packed))
+
+    assert status == 0
+    assert found["verdict"] == "identical"
+    assert any(gap.startswith("it breaks off: ") for gap in found["left"]["gaps"])
+
+
+def test_what_is_no_file_is_said_to_be_that(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+
+    for path, told in ((tmp_path, "Is a directory"), (empty, "names no request")):
+        ended = replay(str(path))
+
+        assert ended.status == 2
+        assert told in ended.err
+        assert str(path) in ended.err
 
 
 def test_a_log_of_the_first_engine_replays_its_preemption(tmp_path: Path) -> None:
