@@ -13,6 +13,7 @@ from vllm_forensics.capture.files import map_file, open_regular
 from vllm_forensics.capture.logs import STANDARD_INPUT, read_log
 from vllm_forensics.errors import EvidenceError, UsageError
 
+_BUFFER: Final = 1 << 20
 _MAX_LOAD: Final = 64 << 20
 _MAX_LINE: Final = 65 << 20
 _MAX_RECORDING: Final = 8 << 30
@@ -60,18 +61,24 @@ def event_lines(path: str, on_gap: Callable[[str], None] | None = None) -> Itera
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    left, rest = _MAX_RECORDING, b""
+    """Joined once: a line of many pieces must not be copied for each of them."""
+    left, begun, size = _MAX_RECORDING, list[bytes](), 0
     for piece in pieces:
         left -= len(piece)
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from (line + b"\n" for line in whole)
-        if len(rest) > _MAX_LINE:
-            yield rest
-            rest = b""
+        first, *whole = piece.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if whole:
+            yield b"".join(begun) + b"\n"
+            yield from (line + b"\n" for line in whole[:-1])
+            begun, size = [whole[-1]], len(whole[-1])
+        if size > _MAX_LINE:
+            yield b"".join(begun)
+            begun, size = [], 0
         if left < 0:
             return
-    if rest:
-        yield rest
+    if size:
+        yield b"".join(begun)
 
 
 def _is_table(path: str) -> bool:
@@ -83,15 +90,17 @@ def _is_table(path: str) -> bool:
 
 
 @contextmanager
-def event_file(path: str) -> Iterator[Callable[[bytes], None]]:
+def event_file(path: str, *, at_once: bool = False) -> Iterator[Callable[[bytes], None]]:
     """A function that appends bytes to a new file.
+
+    `at_once`: nothing waits in memory, so that it is there even if the process dies.
 
     Raises:
         UsageError: it cannot be written.
 
     """
     try:
-        with Path(path).open("wb", buffering=1 << 20) as stream:
+        with Path(path).open("wb", buffering=0 if at_once else _BUFFER) as stream:
 
             def write(line: bytes) -> None:
                 stream.write(line)

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from tests.py.cli.test_main import Ended, forensics
 from tests.py.sandbox.test_recording import SWAP_STORY, written
 from tests.py.support.vllm_trees import CURRENT, OLD, a_tree
 
+from vllm_forensics.capture import sandbox_files
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.scheduler_log import parse_scheduler_log
 from vllm_forensics.model.sandbox import Parameters, RequestSpec
@@ -336,3 +339,23 @@ def test_a_long_line_that_begins_over_and_over_holds_nothing(line: str) -> None:
 
     assert [request.max_tokens for request in log.requests] in ([], [None])
     assert (log.usage, log.options, log.preemptions) == ((), (), ())
+
+
+@pytest.mark.parametrize("sizes", [(1,), (7, 3), (10_000,)])
+def test_lines_are_the_same_however_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]
+) -> None:
+    data = b"one\n\ntwo three\n" + b"x" * 300 + b"\nend"
+    file = tmp_path / "log"
+    file.write_bytes(data)
+
+    def pieces(path: str) -> Iterator[bytes]:
+        at, turns = 0, cycle(sizes)
+        while at < len(data):
+            size = next(turns)
+            yield data[at : at + size]
+            at += size
+
+    monkeypatch.setattr(sandbox_files, "read_log", pieces)
+
+    assert list(sandbox_files.event_lines(str(file))) == data.splitlines(keepends=True)
