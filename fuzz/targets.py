@@ -46,7 +46,7 @@ def incident_log() -> Target:
         cut = int.from_bytes(data[:2], "little")
         reading = scan.parse_incident_log([data[2 : 2 + cut], data[2 + cut :]])
         incident.explain_incidents(reading, "log")
-        joined.join(list(statement.of_log("log", None, reading)), [reading])
+        joined.join(list(statement.of_log("log", None, reading)), {"log": reading})
         source_kind.kind_of(data[2:])
 
     return one

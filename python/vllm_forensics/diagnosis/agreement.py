@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.lives import APART_S, span_text
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.joined import Accord, Aspect, Contradiction, SourceKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.signals import signal_name
-
-_APART_S: Final = 600.0
 
 Rule = Callable[[Sequence[Statement]], Iterator[Contradiction]]
 
@@ -128,23 +127,13 @@ def _times(told: Sequence[Statement]) -> Iterator[Contradiction]:
     core = next((one for one in dated if one.kind is SourceKind.CORE), None)
     clocks = [one for one in dated if one.kind is not SourceKind.CORE]
     if core is not None and core.time_s is not None:
-        late = next((one for one in clocks if (one.time_s or 0) - core.time_s > _APART_S), None)
+        late = next((one for one in clocks if (one.time_s or 0) - core.time_s > APART_S), None)
         if late is not None:
             yield Contradiction(
-                sentence=f"{core.place} was written {_span((late.time_s or 0) - core.time_s)} "
+                sentence=f"{core.place} was written {span_text((late.time_s or 0) - core.time_s)} "
                 f"before what {late.place} tells: the number {core.pid} was used again since, or a "
                 "clock is wrong",
                 sources=(core.source, late.source),
-            )
-    if clocks:
-        first = min(clocks, key=lambda one: one.time_s or 0)
-        last = max(clocks, key=lambda one: one.time_s or 0)
-        apart = (last.time_s or 0) - (first.time_s or 0)
-        if apart > _APART_S and first.source != last.source:
-            yield Contradiction(
-                sentence=f"{first.place} and {last.place} are {_span(apart)} apart: the number "
-                f"{first.pid} was used again, or a clock is wrong",
-                sources=(first.source, last.source),
             )
 
 
@@ -158,19 +147,6 @@ def _addresses(told: Sequence[Statement]) -> Iterator[Contradiction]:
                 sentence=f"{first.place} tells of address {first.address:#x}, {one.place} of "
                 f"{one.address:#x}: two faults of one process, or of two",
                 sources=(first.source, one.source),
-            )
-            return
-
-
-def _hosts(told: Sequence[Statement]) -> Iterator[Contradiction]:
-    """One number on two machines."""
-    named = [one for one in told if one.host is not None]
-    for one in named[1:]:
-        if one.host != named[0].host:
-            yield Contradiction(
-                sentence=f"{named[0].place} is of {named[0].host}, {one.place} of {one.host}: two "
-                f"machines that both have a process {one.pid}",
-                sources=(named[0].source, one.source),
             )
             return
 
@@ -227,13 +203,6 @@ def _frames(one: Statement) -> Iterator[tuple[str | None, str | None]]:
                 yield frame.module, frame.build_id
 
 
-def _span(seconds: float) -> str:
-    for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
 RULES: Final[tuple[Rule, ...]] = (
-    _hosts, _signals, _ends, _programs, _addresses, _modules, _builds, _times,
+    _signals, _ends, _programs, _addresses, _modules, _builds, _times,
 )  # fmt: skip

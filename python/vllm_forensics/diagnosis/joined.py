@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from vllm_forensics.diagnosis.agreement import accords_of, contradictions_of
 from vllm_forensics.diagnosis.incident import explain_incidents
+from vllm_forensics.diagnosis.incident_first import is_death
 from vllm_forensics.diagnosis.joining import (
     Ordered,
     ordered,
@@ -15,6 +17,7 @@ from vllm_forensics.diagnosis.joining import (
     with_one_pid_a_process,
     with_owners,
 )
+from vllm_forensics.diagnosis.lives import Lives, lives_apart
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
@@ -22,6 +25,7 @@ from vllm_forensics.model.incident import (
     CauseClass,
     ClueKind,
     Death,
+    Echo,
     Incident,
     IncidentProcess,
     IncidentReading,
@@ -40,6 +44,7 @@ from vllm_forensics.model.stack import FrameKind
 
 _MAX_FACTS: Final = 40
 _MAX_UNATTACHED: Final = 60
+_LAST: Final = re.compile(r" ?The last error in the text \(line \d+\) is an echo of it[^.]*\.")
 _ORDER: Final = (
     SourceKind.CORE,
     SourceKind.SUPERVISOR,
@@ -63,31 +68,64 @@ class Joined:
 
 
 def join(
-    told: Sequence[Statement], logs: Sequence[IncidentReading], loose: Sequence[Fact] = ()
+    told: Sequence[Statement], logs: Mapping[str, IncidentReading], loose: Sequence[Fact] = ()
 ) -> Joined:
     """One incident out of everything that was said.
 
-    `loose` are facts of sources that name no process.
+    `logs` are the readings that the statements of logs are from, by their sources; `loose` are
+    facts of sources that name no process.
     """
+    apart = lives_apart(told, logs)
+    told = list(apart.told)
     told, kernels = with_one_pid_a_process(told)
     told = with_owners(told)
     told, other_lives = same_lives(told)
-    order = ordered(told, logs)
+    order = ordered(told, apart.logs.values())
     incidents = explain_incidents(order.reading, "") if order.reading.clues else ()
     incident = next((one for one in incidents if _has_core(one, order)), None)
     incident = incident or next(iter(incidents), None)
     of_first = _of_first(incident, order, told)
+    incident = _without_doubtful_echoes(incident, order)
     echoes = tuple(_echoes(incident, order))
     processes = _processes(incident, told, of_first, kernels)
     processes += tuple(_other_life(one) for one in other_lives)
     left = _unattached(told, of_first, incident, order)
+    words = _explanation(incident, of_first, order) + _others(len(incidents))
     return Joined(
-        incident=incident,
-        processes=processes,
-        echoes=echoes,
+        incident=_shown_incident(incident, apart),
+        processes=tuple(_shown(one, apart) for one in processes),
+        echoes=tuple(replace(echo, of=apart.shown(echo.of)) for echo in echoes),
         unattached=(*left[:_MAX_UNATTACHED], *loose),
-        explanation=_explanation(incident, of_first, order) + _others(len(incidents)),
+        explanation=apart.shown_in(words),
     )
+
+
+def _shown_incident(incident: Incident | None, apart: Lives) -> Incident | None:
+    if incident is None:
+        return None
+    death = incident.first_death
+    return replace(incident, first_death=replace(death, pid=apart.shown(death.pid)))
+
+
+def _shown(process: JoinedProcess, apart: Lives) -> JoinedProcess:
+    """With the process's own number, and why it is not another one's."""
+    why = apart.reasons.get(process.pid) if process.pid is not None else None
+    told = tuple(
+        replace(one, sentence=apart.shown_in(one.sentence)) for one in process.contradictions
+    )
+    if why is not None:
+        told += (Contradiction(sentence=why, sources=_sources(process)),)
+    return replace(
+        process,
+        pid=apart.shown(process.pid),
+        parent=apart.shown(process.parent),
+        contradictions=told,
+    )
+
+
+def _sources(process: JoinedProcess) -> tuple[str, ...]:
+    """Who speaks of it, each once."""
+    return tuple(dict.fromkeys(fact.source for fact in process.facts))
 
 
 def death_with(death: Death, crashes: Sequence[Crash], of_first: Sequence[str]) -> Death:
@@ -104,6 +142,28 @@ def death_with(death: Death, crashes: Sequence[Crash], of_first: Sequence[str]) 
         death,
         function=plain_name(culprit.function) if named and culprit.function else death.function,
         module=culprit.module.rsplit("/", 1)[-1] if culprit.module else death.module,
+    )
+
+
+def _without_doubtful_echoes(incident: Incident | None, order: Ordered) -> Incident | None:
+    """Another process's own death is no echo where no clock says that it came later."""
+    if incident is None or order.is_certain:
+        return incident
+    first = incident.first_death.pid
+
+    def is_doubtful(echo: Echo) -> bool:
+        one = order.at_line.get(echo.line)
+        return one is not None and one.clue is not None and one.pid != first and is_death(one.clue)
+
+    kept = tuple(echo for echo in incident.echoes if not is_doubtful(echo))
+    if len(kept) == len(incident.echoes):
+        return incident
+    is_last = bool(kept) and kept[-1] is incident.echoes[-1]
+    return replace(
+        incident,
+        echoes=kept,
+        visible_error_is_echo=incident.visible_error_is_echo and is_last,
+        explanation=incident.explanation if is_last else _LAST.sub("", incident.explanation),
     )
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from vllm_forensics.diagnosis.statement import Statement, naive_moment
+from vllm_forensics.diagnosis.statement import Statement, clock_s, naive_moment
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, SeenProcess
 from vllm_forensics.model.joined import SourceKind
@@ -143,7 +143,7 @@ def _is_same_death(one: Statement, other: Statement) -> bool:
     return same and abs(one.time_s - other.time_s) < _SAME_DEATH_S
 
 
-def ordered(told: Sequence[Statement], logs: Sequence[IncidentReading]) -> Ordered:
+def ordered(told: Sequence[Statement], logs: Iterable[IncidentReading]) -> Ordered:
     """One reading of everything: logs by their times, the others where their process is spoken of.
 
     What stands in one log stays in its order, with its distances.
@@ -159,6 +159,7 @@ def ordered(told: Sequence[Statement], logs: Sequence[IncidentReading]) -> Order
     placed, unplaced = _with_others(
         spoken, [one for one in told if one.kind is not SourceKind.LOG and one.clue is not None]
     )
+    logs = list(logs)
     lines: dict[int, Statement] = {}
     clues: list[Clue] = []
     last = 0
@@ -185,19 +186,26 @@ def ordered(told: Sequence[Statement], logs: Sequence[IncidentReading]) -> Order
 
 
 def _merged(logs: list[list[Statement]]) -> tuple[list[Statement], bool]:
-    """Logs whose times have one form are merged by them; the others follow each other."""
+    """Logs of one clock are merged by it; the others follow each other."""
     if len(logs) < 2:
         return [one for log in logs for one in log], True
-    forms = {_form(one.time) for log in logs for one in log if one.time is not None}
-    if len(forms) != 1 or any(all(one.time is None for one in log) for log in logs):
+    clocks = [[clock_s(one.time) for one in log] for log in logs]
+    known = [[time for time in clock if time is not None] for clock in clocks]
+    if not all(known) or not _is_one_clock(logs, known):
         return [one for log in logs for one in log], False
-    keyed: list[tuple[str, int, int, Statement]] = []
-    for number, log in enumerate(logs):
-        time = next(one.time for one in log if one.time is not None) or ""
-        for place, one in enumerate(log):
-            time = max(time, one.time or time)
+    keyed: list[tuple[float, int, int, Statement]] = []
+    for number, (log, clock) in enumerate(zip(logs, clocks, strict=True)):
+        time = known[number][0]
+        for place, (one, at) in enumerate(zip(log, clock, strict=True)):
+            time = max(time, at if at is not None else time)
             keyed.append((time, number, place, one))
     return [one for _, _, _, one in sorted(keyed, key=lambda entry: entry[:3])], True
+
+
+def _is_one_clock(logs: list[list[Statement]], known: list[list[float]]) -> bool:
+    """Do the logs write times alike, or are they of the same minutes whatever they write?"""
+    forms = {_form(one.time) for log in logs for one in log if one.time is not None}
+    return len(forms) == 1 or max(map(min, known)) - min(map(max, known)) < _SAME_DEATH_S
 
 
 def _form(time: str | None) -> str:

@@ -16,6 +16,13 @@ from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer import ExplainedReport
 
+_MONTHS: Final = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+_DATED: Final = re.compile(
+    rf"(?:(?P<month>\d\d)[-/](?P<day>\d\d)|(?P<name>{'|'.join(_MONTHS)}) (?P<day_of>[ \d]\d))"
+    r"[T _](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
+)
 _NUMBER: Final = re.compile(r"(?P<what>segfault at|ip|sp)[ :](?P<value>[0-9a-f]{1,16})\b")
 
 
@@ -118,6 +125,17 @@ def naive_moment(text: str | None) -> float | None:
     except ValueError:
         return None
     return found.replace(tzinfo=UTC).timestamp() if found.tzinfo is None else None
+
+
+def clock_s(text: str | None) -> float | None:
+    """Seconds since the year began, for whatever clock wrote a dated time; months have 31 days."""
+    match = _DATED.search(text) if text is not None else None
+    if match is None:
+        return None
+    month = int(match["month"]) if match["month"] else 1 + _MONTHS.index(match["name"])
+    days = 31 * month + int(match["day"] or match["day_of"])
+    hours, minutes, seconds = match["clock"].replace(",", ".").split(":")
+    return 86_400.0 * days + 3_600.0 * int(hours) + 60.0 * int(minutes) + float(seconds)
 
 
 def base_name(path: str | None) -> str | None:

@@ -50,7 +50,7 @@ _SYSLOG: Final = re.compile(
 class _Gathered:
     sources: list[Source] = field(default_factory=list)
     told: list[Statement] = field(default_factory=list)
-    readings: list[IncidentReading] = field(default_factory=list)
+    readings: dict[str, IncidentReading] = field(default_factory=dict)
     loose: list[Fact] = field(default_factory=list)
     crashes: list[Crash] = field(default_factory=list)
     reports: list[SanitizerFound] = field(default_factory=list)
@@ -186,7 +186,7 @@ def _logs(file: EvidenceFile, gathered: _Gathered) -> None:
         if gathered.namer is not None:
             reading = gathered.namer.named(reading)
         host = watch.host
-        gathered.readings.append(reading)
+        gathered.readings[log.name] = reading
         gathered.told += of_log(log.name, host, reading)
         found = len(reading.clues)
         gathered.sources.append(

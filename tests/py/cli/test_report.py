@@ -88,6 +88,24 @@ def test_without_a_clock_no_order_is_claimed(tmp_path: Path) -> None:
     _, answer = run_json(tmp_path)
 
     assert "no common clock says which came first" in answer["explanation"]
+    assert answer["echoes"] == []
+    assert answer["visible_error_is_echo"] is False
+
+
+def test_clocks_that_write_otherwise_are_one_where_the_minutes_are_the_same(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.log").write_text(
+        "ERROR 01-15 08:12:47 [core.py:1] (EngineCore pid=7) Fatal Python error: Aborted\n"
+    )
+    (tmp_path / "b.log").write_text(
+        "Jan 15 08:12:45 node1 serve[8]: Fatal Python error: Segmentation fault\n"
+    )
+
+    _, answer = run_json(tmp_path)
+
+    assert answer["first_death"]["pid"] == 8
+    assert "no common clock" not in answer["explanation"]
 
 
 def test_a_folder_that_means_harm_is_read_within_bounds(tmp_path: Path, listening: Path) -> None:

@@ -31,11 +31,11 @@ def log(
 
 def joined(*parts: tuple[list[Statement], IncidentReading] | list[Statement]) -> Joined:
     told: list[Statement] = []
-    readings: list[IncidentReading] = []
+    readings: dict[str, IncidentReading] = {}
     for part in parts:
         if isinstance(part, tuple):
             told += part[0]
-            readings.append(part[1])
+            readings[part[0][0].source if part[0] else "none"] = part[1]
         else:
             told += part
     return join(told, readings)
@@ -96,6 +96,26 @@ def test_two_hosts_with_one_number_are_said() -> None:
     )
 
     assert any("two machines that both have a process 7" in one for one in sentences(found))
+
+
+def test_containers_that_count_alike_are_told_apart_by_role() -> None:
+    found = joined(
+        log("2026-01-15T08:12:45Z (EngineCore pid=7) Fatal Python error: Aborted", name="a.log"),
+        log(f"2026-01-15T08:12:40Z {SEGFAULT}", name="b.log"),
+    )
+
+    first, second = found.processes
+    assert (first.pid, first.name, first.end) == (7, "Worker", "SIGSEGV")
+    assert (second.pid, second.name, second.end) == (7, "EngineCore", "SIGABRT")
+    assert {fact.source for fact in first.facts} == {"b.log"}
+    assert any("two containers, or two runs" in one for one in sentences(found))
+    assert "process 7" in found.explanation
+
+
+def test_numbers_as_large_as_a_log_can_hold_stay_as_they_are() -> None:
+    found = joined(log(SEGFAULT.replace("pid=7", "pid=999999999")))
+
+    assert found.processes[0].pid == 999_999_999
 
 
 def test_two_programs_under_one_number_are_said() -> None:

@@ -99,7 +99,7 @@ def joined() -> JoinedReport:
         ),
         complete=True,
     )
-    return clean(report_of(join(told, [reading], loose), rest))
+    return clean(report_of(join(told, {"/inc/serve.log": reading}, loose), rest))
 
 
 @pytest.mark.parametrize("style", STYLES)
