@@ -12,7 +12,7 @@ import click
 from vllm_forensics import __version__
 from vllm_forensics.errors import ForensicsError
 
-_SELDOM: Final = (50_000, 20, 50)
+_SELDOM: Final = (200_000, 20, 50)
 """Modules and parsed evidence are no garbage: searching for it costs a tenth of a start."""
 _COMMANDS: Final = {
     "asan": "explain every sanitizer report in logs: allocate, free, use",
@@ -77,3 +77,5 @@ def main() -> None:
     except ForensicsError as error:
         click.echo(f"error  {error.message}\n       {error.remedy}", err=True)
         sys.exit(2)
+    finally:
+        gc.freeze()  # else the interpreter's end searches all there is: another twentieth
