@@ -22,7 +22,7 @@ _SIDE: Final = 480
 _MARGIN: Final = 40
 _STEPS_OF_SHADE: Final = 4
 _LONGEST: Final = 150
-"""Letters of one line of text."""
+"""Letters of one line of text; of one that stands above one of two pools, half as many."""
 _PAGE: Final = (
     '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     '<meta http-equiv="Content-Security-Policy" '
@@ -86,7 +86,8 @@ def _pool(diff: SandboxDiff, axes: Axes, y: float) -> list[str]:
     sides: tuple[tuple[str, DiffSide], ...] = (("A", diff.left), ("B", diff.right))
     for place, (name, side) in enumerate(sides):
         x = _MARGIN + place * (_SIDE + _MARGIN)
-        found.append(_text(x, y + 18, f"{name}  {side.recording.name}"))
+        title = f"{name}  {side.recording.name}"
+        found.append(_text(x, y + 18, title[: _LONGEST // 2]))
         found.append(
             f'<rect x="{x}" y="{y + 24}" width="{_SIDE}" height="{_height(axes):.1f}" '
             'fill="#f4f4f4" stroke="#999"/>\n'
