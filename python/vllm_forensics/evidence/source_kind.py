@@ -24,7 +24,7 @@ _ENCODED: Final = (b"\xff\xfe", b"\xfe\xff")
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1b\x08\x00"))
 _MAX_CONTROLS: Final = 0.05
 _MAX_ZEROS: Final = 0.3
-_BINARY: Final = (b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"SQLite format 3\0", b"\x80\x02", b"%PDF")
+_BINARY: Final = (b"\x7fELF", b"\x89PNG", b"SQLite format 3\0", b"\x80\x02", b"%PDF")
 
 
 def kind_of(head: bytes) -> SourceKind | None:
@@ -32,6 +32,8 @@ def kind_of(head: bytes) -> SourceKind | None:
 
     `head` is how it begins, expanded.
     """
+    if head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar":
+        return SourceKind.LOG  # an archive of logs
     if _is_binary(head):
         return None
     lines = [line[:_MAX_LINE] for line in head.splitlines() if line.strip()][:_MAX_LINES]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from vllm_forensics.capture.compressed import Source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
 from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.evidence.source_kind import HEAD, kind_of
 from vllm_forensics.model.incident import Incident, IncidentAnswer, IncidentReading
 from vllm_forensics.model.report import Failure
 
@@ -60,13 +62,32 @@ def _read(path: str) -> Iterator[tuple[str, IncidentReading | None, Failure | No
     try:
         for log in open_logs(path):
             errors: list[EvidenceError] = []
-            reading = parse_incident_log(_until_damage(log.pieces, errors))
+            source = Source(log.pieces)
+            binary = _binary(log.name, source.peek(HEAD))
+            if binary is not None:
+                yield log.name, None, binary
+                continue
+            reading = parse_incident_log(_until_damage(source.rest(), errors))
             failure = None
             if errors:
                 failure = Failure(path=log.name, error=errors[0].message, remedy=errors[0].remedy)
             yield log.name, reading, failure
     except EvidenceError as error:
         yield path, None, Failure(path=path, error=error.message, remedy=error.remedy)
+
+
+def _binary(name: str, head: bytes) -> Failure | None:
+    """The words of every message stand in the memory of a core too, and nobody said them."""
+    if kind_of(head) is not None:
+        return None
+    is_elf = head.startswith(b"\x7fELF")
+    return Failure(
+        path=name,
+        error=f"is {'a core or a program' if is_elf else 'no text'}, not a log",
+        remedy="forensics report FOLDER takes cores and logs together"
+        if is_elf
+        else "give the log as text; compressed ones and archives are expanded",
+    )
 
 
 def _until_damage(pieces: Iterator[bytes], errors: list[EvidenceError]) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from vllm_forensics.capture.compressed import Source as CompressedSource
 from vllm_forensics.capture.evidence_files import EvidenceFile, find_evidence
 from vllm_forensics.capture.logs import open_logs, read_log
 from vllm_forensics.diagnosis.joined import join, report_of
@@ -177,7 +178,11 @@ def _text(file: EvidenceFile, gathered: _Gathered) -> None:
 def _logs(file: EvidenceFile, gathered: _Gathered) -> None:
     watched: list[str] = []
     for log in open_logs(file.path):
-        watch = _Watch(log.pieces)
+        pieces = CompressedSource(log.pieces)
+        if log.in_archive and kind_of(pieces.peek(HEAD)) is None:
+            gathered.fail(log.name, "is no text: not read", "unpack the archive, give its folder")
+            continue
+        watch = _Watch(pieces.rest())
         reading = parse_incident_log(watch.pieces())
         if watch.error is not None:
             gathered.fail(log.name, watch.error.message, watch.error.remedy)

@@ -81,6 +81,19 @@ def test_an_unreadable_log_stops_no_other(tmp_path: Path) -> None:
     assert alone == 2
 
 
+def test_a_core_beside_a_log_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "serve.log").write_bytes(ENGINE.read_bytes())
+    messages = b"Fatal Python error: Aborted\n free(): invalid pointer\n" * 20
+    (tmp_path / "core").write_bytes(b"\x7fELF" + bytes(12) + b"\x04\x00" + bytes(400) + messages)
+
+    status, answer = run_json(str(tmp_path))
+
+    assert status == 1
+    assert [Path(one["log"]).name for one in answer["incidents"]] == ["serve.log"]
+    assert "is a core or a program, not a log" in answer["failures"][0]["error"]
+    assert "forensics report" in answer["failures"][0]["remedy"]
+
+
 def test_the_answer_may_go_to_a_file(tmp_path: Path) -> None:
     output = tmp_path / "answer.json"
 

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,18 @@ def test_kinds_are_told_by_content(tmp_path: Path) -> None:
     kinds = {Path(one["path"]).name: one["kind"] for one in answer["sources"]}
     assert kinds == {"core.1": "log", "image.png": "strace", "a.log": "sandbox"}
     assert [Path(one["source"]).name for one in answer["unattached"]] == ["a.log"]
+
+
+def test_an_archive_of_logs_is_opened_and_a_core_in_it_is_said(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "logs.zip", "w") as archive:
+        archive.writestr("serve.log", ENGINE.read_bytes())
+        archive.writestr("core", b"\x7fELF" + bytes(12) + b"\x04\x00" + bytes(400))
+
+    status, answer = run_json(tmp_path)
+
+    assert status == 1
+    assert [Path(one["path"]).name for one in answer["sources"]] == ["logs.zip!serve.log"]
+    assert "is no text" in errors_of(answer)["logs.zip!core"]
 
 
 def test_no_death_is_status_zero_and_an_unreadable_file_status_two(tmp_path: Path) -> None:

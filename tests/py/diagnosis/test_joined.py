@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vllm_forensics.diagnosis.agreement import contradictions_of
 from vllm_forensics.diagnosis.joined import Joined, join
@@ -20,6 +22,18 @@ TRACE = """\
 7 1768464765.200000 --- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x18} ---
 7 1768464765.300000 +++ killed by SIGSEGV (core dumped) +++
 """
+
+
+SAID = (
+    SEGFAULT,
+    "(EngineCore pid=7) Fatal Python error: Aborted",
+    "2026-01-15T08:12:45Z (Worker pid=8) free(): invalid pointer",
+    "Jan 15 08:12:45 node1 kernel: python[7]: segfault at 18 ip 01 sp 02 error 4 in a.so[1000+20]",
+    "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+    "Worker W pid 7 died, exit code: -11",
+    "BrokenPipeError: [Errno 32] Broken pipe",
+    "Segmentation fault (core dumped)",
+)
 
 
 def log(
@@ -153,6 +167,27 @@ def test_words_without_a_process_stay_with_no_one_where_nothing_died() -> None:
     found = joined(log("ConnectionResetError: [Errno 104] Connection reset by peer"))
 
     assert all(process.pid is None for process in found.processes)
+
+
+@given(
+    st.lists(st.sampled_from(SAID), max_size=8),
+    st.lists(st.sampled_from(SAID), max_size=8),
+    st.sampled_from([None, "node1"]),
+    st.booleans(),
+)
+def test_nothing_that_is_said_is_lost_or_makes_it_fail(
+    one: list[str], other: list[str], host: str | None, traced: bool
+) -> None:
+    parts = [log(*one, name="a.log", host=host), log(*other, name="b.log", host="node2")]
+
+    found = joined(*parts, *([trace()] if traced else []))
+
+    told = {(fact.source, fact.line) for process in found.processes for fact in process.facts}
+    told |= {(fact.source, fact.line) for fact in found.unattached}
+    told |= {(echo.fact.source, echo.fact.line) for echo in found.echoes}
+    said = {(statement.source, statement.line) for part in parts for statement in part[0]}
+    assert said <= told
+    assert all(process.pid is None or process.pid < 10**12 for process in found.processes)
 
 
 def test_the_supervisors_first_fault_comes_before_the_end() -> None:

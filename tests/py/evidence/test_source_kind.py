@@ -23,6 +23,7 @@ CASES = {
     "UTF-16": ("Aborted\r\n".encode("utf-16"), SourceKind.LOG),
     "colours": (b"\x1b[31mFatal Python error\x1b[0m\n", SourceKind.LOG),
     "a few zeros": (b"Segmentation fault\n\0\0\0\n", SourceKind.LOG),
+    "an archive of logs": (b"PK\x03\x04" + bytes(30), SourceKind.LOG),
     "a program": (b"\x7fELF" + bytes(60), None),
     "zeros": (bytes(4096), None),
     "noise": (bytes(range(256)) * 16, None),
