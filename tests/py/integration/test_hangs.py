@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.py.integration.tool import COMMAND, REPOSITORY, forensics
+from tests.py.support.namespaces import need_own_mounts
 
 from vllm_forensics.capture.live import tree_of
 from vllm_forensics.capture.supervisor import supervisor_path
@@ -270,10 +271,10 @@ def test_locks_of_python_say_where_and_that_nobody_is_left_to_wake_them(
     assert sum("take (<string>:6)" in proof for proof in finding["proof"]) == 2
 
 
-@pytest.mark.root
 def test_a_program_with_files_of_its_own_is_named_by_them(
     start: Any, hangs: Path, tmp_path: Path
 ) -> None:
+    need_own_mounts()
     inside = f"mount -t tmpfs tmpfs /mnt && cp {hangs} /mnt/serve && exec /mnt/serve mutex"
     pid = is_ready(start("unshare", "--mount", "sh", "-c", inside))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.py.integration.tool import COMMAND, Json, forensics
 from tests.py.support.core_builder import build_core
+from tests.py.support.namespaces import need_own_mounts
 
 DATA = Path(__file__).parent.parent / "data" / "journal"
 CORE = (
@@ -169,9 +170,9 @@ exec "$@"
 """
 
 
-@pytest.mark.root
 @pytest.mark.parametrize("arguments", [["--journal"], [CORE], []])
 def test_this_machines_own_journal_is_asked(tmp_path: Path, arguments: list[str]) -> None:
+    need_own_mounts()
     journal = journal_of((DATA / "kept.export").read_bytes(), tmp_path / "a.journal")
     Path("/var/log/journal").mkdir(exist_ok=True)
     command = [COMMAND, "core", "--format", "json", "--no-store", "-q", *arguments]

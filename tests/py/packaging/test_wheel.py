@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.py.support.namespaces import need_own_mounts
 
 pytestmark = pytest.mark.xdist_group("wheel")  # build it once
 
@@ -163,10 +164,10 @@ def test_the_unwinder_uses_the_libraries_of_the_wheel(environment: Path, tmp_pat
     assert all("vllm_forensics.libs/" in line for line in used)
 
 
-@pytest.mark.root
 def test_stacks_are_found_on_a_machine_without_libdw(
     environment: Path, core: Path, tmp_path: Path
 ) -> None:
+    need_own_mounts()
     known = run("/sbin/ldconfig", "-p", cwd=tmp_path).stdout
     paths = [
         line.rpartition(" => ")[2]
