@@ -59,6 +59,16 @@ class Sink(Protocol):
         """Take one event."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Both:
+    first: Sink
+    second: Sink
+
+    def write(self, event: Event) -> None:
+        self.first.write(event)
+        self.second.write(event)
+
+
 class Recorder:
     """The events of a run, and the life that each block is in."""
 
@@ -83,6 +93,8 @@ class Recorder:
         self.on_double_free: list[Callable[[str, int, str | None], None]] = []
         self.on_step: list[Callable[[StepSeen], None]] = []
         """Told of each step after it."""
+        self.on_scheduled: list[Callable[[WorkerStep], None]] = []
+        """Told what the worker is to do, once it was checked."""
         self.on_end: list[Callable[[Snapshot], None]] = []
         """Told the state when the run is over, however it ended."""
         self._sink = sink
@@ -138,6 +150,10 @@ class Recorder:
         entry = Entry(EventKind.USE, pool, block, request, self.step, generation, None, None, 0)
         self._keep(entry)
         self._last_use[pool, block] = entry
+
+    def add_sink(self, sink: Sink) -> None:
+        """Hand every event to one more."""
+        self._sink = sink if self._sink is None else _Both(self._sink, sink)
 
     def alive(self, pool: str, block: int) -> bool:
         """Whether anybody holds the block."""
