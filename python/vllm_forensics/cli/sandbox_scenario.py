@@ -28,6 +28,8 @@ _PARAMETERS: Final = (
     *("chunked_prefill", "max_batched_tokens", "max_seqs", "max_model_len", "block_manager"),
     *("max_steps", "async_scheduling", "spec_tokens", "hybrid", "connector"),
 )
+_NATIVE: Final = "native"
+"""Our own engine over real memory."""
 _LOAD: Final = ("requests", "prompt_len", "max_tokens", "seed", "load", "trigger")
 _NOT_OF_A_SCENARIO: Final = (
     *("events", "snapshots", "emit_test", "no_compare", "output_format", "output", "no_color"),
@@ -57,7 +59,8 @@ def wanted_of(given: Mapping[str, Any]) -> Wanted:
     return Wanted(
         vllm=given["vllm"] or None,
         full=given["full"],
-        engine=Generation(given["engine"]) if given["engine"] else None,
+        engine=_engine(given["engine"]),
+        native=given["drive_native"] or given["engine"] == _NATIVE,
         parameters=Parameters(
             **{name: given[name] for name in _PARAMETERS},
             policy=Policy(given["policy"]),
@@ -80,6 +83,12 @@ def wanted_of(given: Mapping[str, Any]) -> Wanted:
         ),
         compare=not given.get("no_compare", False),
     )
+
+
+def _engine(name: str | None) -> Generation | None:
+    if name == _NATIVE:
+        return Generation.REFERENCE
+    return Generation(name) if name else None
 
 
 def add_scenario_options(command: click.Command, run: click.Command) -> click.Command:

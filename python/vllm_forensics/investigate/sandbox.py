@@ -15,12 +15,16 @@ from vllm_forensics.model.sandbox import (
     Generation,
     Outcome,
     Parameters,
+    Parting,
+    Plant,
     RequestSpec,
     SandboxRun,
     Snapshot,
     VllmTree,
 )
 from vllm_forensics.sandbox.block_lives import lives_of
+from vllm_forensics.sandbox.collector import recorded
+from vllm_forensics.sandbox.compare import compare
 from vllm_forensics.sandbox.engine.interface import Engine
 from vllm_forensics.sandbox.load import (
     drawn,
@@ -31,7 +35,7 @@ from vllm_forensics.sandbox.load import (
 from vllm_forensics.sandbox.recorder import Recorder
 from vllm_forensics.sandbox.recording_lines import RecordingWriter
 from vllm_forensics.sandbox.run import OpenEngine, run
-from vllm_forensics.sandbox.snapshots import SnapshotKeeper, SnapshotsWanted
+from vllm_forensics.sandbox.snapshots import SnapshotKeeper, SnapshotsWanted, affordable
 from vllm_forensics.sandbox.trigger import Trigger, conditions, triggered
 
 _PICTURED_EVENTS: Final = 200_000
@@ -45,6 +49,8 @@ class Wanted:
     """What was asked for on the command line."""
 
     vllm: str | None = None
+    native: bool = False
+    """Let the decisions move real memory."""
     full: bool = False
     """Drive the whole vLLM of this Python, with torch."""
     engine: Generation | None = None
@@ -75,21 +81,48 @@ def run_sandbox(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> SandboxRu
 
     """
     ready = prepared(wanted, on_fetch=on_fetch)
-    with _writer(wanted.events) as writer:
+    with _writer(wanted.events, at_once=wanted.native) as writer:
         result = _recorded(ready, wanted.snapshots, writer)
     if not wanted.compare or _healthy(result) or result.events > _COMPARED_EVENTS:
         return result
-    changes = (
-        option
+    changes = tuple(
+        (option, parameters)
         for option, parameters in _one_change(ready.parameters)
         if _healthy(run(ready.opened, parameters, ready.load))
     )
-    return replace(result, healthy_with=tuple(changes))
+    if not changes:
+        return result
+    return replace(
+        result,
+        healthy_with=tuple(option for option, _ in changes),
+        healthy_parts=_parting(ready, changes[0][1]),
+    )
+
+
+def _parting(ready: Prepared, healthy: Parameters) -> Parting | None:
+    """Where the run parts from the same run with other parameters."""
+    states = affordable(ready.parameters)
+    runs = (
+        recorded(partial(_recording_run, ready, parameters), "", states)[0]
+        for parameters in (ready.parameters, healthy)
+    )
+    found = compare(*runs)
+    apart = found.first or found.order
+    if apart is None:
+        return None
+    return Parting(step=apart.step, kind=apart.kind.value, request=apart.request)
+
+
+def _recording_run(ready: Prepared, parameters: Parameters, recorder: Recorder) -> SandboxRun:
+    return run(ready.opened, parameters, ready.load, recorder=recorder)
 
 
 @contextmanager
-def _writer(path: str | None) -> Iterator[RecordingWriter | None]:
-    """What writes a recording: lines, or rows where the file's name says so."""
+def _writer(path: str | None, *, at_once: bool) -> Iterator[RecordingWriter | None]:
+    """What writes a recording: lines, or rows where the file's name says so.
+
+    `at_once`: real memory may end the process, and what led to it must be there.
+    """
     if path is None:
         yield None
     elif path.endswith(".parquet"):
@@ -99,7 +132,7 @@ def _writer(path: str | None) -> Iterator[RecordingWriter | None]:
         with event_table(path) as append:
             yield TableWriter(append)
     else:
-        with event_file(path) as write:
+        with event_file(path, at_once=at_once) as write:
             yield RecordingWriter(write)
 
 
@@ -112,10 +145,18 @@ class Prepared:
     generation: Generation
     parameters: Parameters
     load: tuple[RequestSpec, ...]
+    native: bool = False
 
     def drive(self, recorder: Recorder) -> SandboxRun:
-        """Start it."""
-        return run(self.opened, self.parameters, self.load, recorder=recorder)
+        """Start it, over real memory where that is wanted."""
+        if not self.native:
+            return run(self.opened, self.parameters, self.load, recorder=recorder)
+        from vllm_forensics.sandbox.native_memory import NativeMemory
+
+        memory = NativeMemory(self.parameters)
+        memory.attach(recorder)
+        result = run(self.opened, self.parameters, self.load, recorder=recorder)
+        return replace(result, memory=memory.used())
 
 
 def prepared(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> Prepared:
@@ -127,7 +168,7 @@ def prepared(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> Prepared:
 
     """
     if wanted.parameters.plant is not None:
-        wanted = _planted(wanted)
+        wanted = _planted(wanted, wanted.parameters.plant)
     vllm = wanted.vllm or ("installed" if wanted.full else None)
     tree = None if vllm is None else find_tree(vllm, on_fetch=on_fetch)
     opened = _whole(tree, wanted.parameters) if wanted.full else _engine(wanted.engine, tree)
@@ -138,7 +179,12 @@ def prepared(wanted: Wanted, *, on_fetch: Callable[[str], None]) -> Prepared:
     load = _load(wanted, generation)
     require_fits_model(load, wanted.parameters.max_model_len)
     return Prepared(
-        opened=opened, tree=tree, generation=generation, parameters=wanted.parameters, load=load
+        opened=opened,
+        tree=tree,
+        generation=generation,
+        parameters=wanted.parameters,
+        load=load,
+        native=wanted.native,
     )
 
 
@@ -205,13 +251,15 @@ def _whole(tree: VllmTree | None, parameters: Parameters) -> OpenEngine:
     return partial(opened_v1, tree, full=True)
 
 
-def _planted(wanted: Wanted) -> Wanted:
-    """A planted fault is of the reference engine, and is met by swapping."""
+def _planted(wanted: Wanted, plant: Plant) -> Wanted:
+    """A planted fault is of the reference engine, and one of them is met by swapping."""
     if wanted.vllm is not None:
         raise UsageError(
             "a fault is planted in the reference engine only", remedy="leave --vllm out"
         )
     parameters = wanted.parameters
+    if plant is not Plant.SECOND_OCCUPANCY:
+        return wanted
     cpu_blocks = parameters.cpu_blocks or parameters.gpu_blocks
     return replace(wanted, parameters=replace(parameters, cpu_blocks=cpu_blocks))
 

@@ -23,6 +23,8 @@ class Generation(StrEnum):
 class Plant(StrEnum):
     """A fault that the reference engine has on purpose, to see how it is told."""
 
+    EARLY_FREE = "early-free"
+    """A block is given back while the request that has it still runs."""
     SECOND_OCCUPANCY = "second-occupancy"
     """Which blocks are taken is noted twice, and swapping updates one of the notes only."""
 
@@ -296,6 +298,19 @@ class Life:
     """The step that released it; None: it was held to the end."""
 
 
+class MemoryUse(NamedTuple):
+    """What was done with real memory, where a run had any."""
+
+    written: int
+    """Tokens."""
+    read: int
+    """Tokens: each step reads all that a sequence sees."""
+    moved: int
+    """Blocks that were copied or swapped."""
+    sanitized: bool
+    """Under AddressSanitizer."""
+
+
 class Outcome(StrEnum):
     """How a run ended."""
 
@@ -332,6 +347,16 @@ class BlockCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """The first step in which two runs differ."""
+
+    step: int
+    kind: str
+    """A `DifferenceKind`."""
+    request: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRun:
     """All that is told of one run."""
 
@@ -358,6 +383,8 @@ class SandboxRun:
     """One sentence: what happened."""
     healthy_with: tuple[str, ...] = ()
     """Options of which one alone makes the same run finish without a violation."""
+    healthy_parts: Parting | None = None
+    """Where the run parts from the one with the first of these changes."""
     blocks: tuple[BlockCounts, ...]
     requests: tuple[RequestState, ...]
     """What was not done at the end."""
@@ -366,6 +393,8 @@ class SandboxRun:
     """Those that were asked for."""
     unkept_snapshots: int = 0
     """Asked for, and one too many for memory."""
+    memory: MemoryUse | None = None
+    """None: the scheduler ran over no real memory."""
     lives: tuple[Life, ...] = ()
     """Which blocks were held when; none where that is not known, or would be too many."""
 

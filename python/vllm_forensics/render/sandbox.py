@@ -11,6 +11,8 @@ from rich.text import Text
 
 from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import Outcome, SandboxRun, StepRecord
+from vllm_forensics.model.sandbox_diff import DifferenceKind
+from vllm_forensics.render.sandbox_diff import WHAT
 from vllm_forensics.render.sandbox_heat_map import heat_map_parts
 from vllm_forensics.render.sandbox_snapshot import snapshot_parts
 from vllm_forensics.render.sandbox_violations import chain_table, count, violation_parts, wrapped
@@ -82,6 +84,16 @@ def _rows(run: SandboxRun, style: TerminalStyle) -> Iterator[tuple[str, Text]]:
         events.append(f"given up by the engine without an error: {_some(run.refused)}")
     if events:
         yield "fate", Text(" · ".join(events))
+    if run.memory is not None:
+        how = "under AddressSanitizer" if run.memory.sanitized else "every access checked"
+        moved = f", {count(run.memory.moved, 'block')} moved" if run.memory.moved else ""
+        yield (
+            "memory",
+            Text(
+                f"real, {how}: {count(run.memory.written, 'token')} written, "
+                f"{run.memory.read:,} read{moved}"
+            ),
+        )
     if run.tree is None:
         yield "drove", Text("the reference engine: our own block pool, no vLLM (--vllm VERSION)")
     else:
@@ -140,6 +152,16 @@ def _next_steps(run: SandboxRun, style: TerminalStyle) -> Iterator[RenderableTyp
         yield wrapped(
             Text(f"The same run finishes without a violation with {one}: ")
             + Text(" · ".join(run.healthy_with), style="good"),
+            style,
+        )
+    if run.healthy_parts is not None:
+        parts = run.healthy_parts
+        whose = "" if parts.request is None else f": request {parts.request}"
+        yield wrapped(
+            Text(
+                f"They part at step {parts.step}, {WHAT[DifferenceKind(parts.kind)]}{whose} "
+                "(forensics sandbox diff)"
+            ),
             style,
         )
 

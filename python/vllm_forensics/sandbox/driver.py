@@ -108,6 +108,8 @@ class Driver:
             self._arrive(number)
             step = self.engine.step()
         self._workers.execute(step, self.findings.add)
+        for worker in self.recorder.on_scheduled:
+            worker(step)
         self._begin(step.transfers)
         if self._due(number):
             self._workers.check_tables(step, self.engine, self.findings.add)

@@ -76,7 +76,15 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     help="Import the whole vLLM of this Python, with torch, and not the scheduler's modules alone.",
 )
 @click.option(
-    "--engine", type=click.Choice([g.value for g in Generation]), help="Default: what --vllm is."
+    "--drive-native",
+    is_flag=True,
+    help="Let the decisions allocate, write, read, copy and free real memory. From a sanitizer's "
+    "build on PYTHONPATH (forensics build --asan) a wrong one ends in its report.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice([*(g.value for g in Generation), "native"]),
+    help="Default: what --vllm is. native: our own, over real memory.",
 )
 @click.option(
     "--gpu-blocks", type=_COUNT, default=100, show_default=True, help="Blocks of the pool."
@@ -127,7 +135,8 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
     "--plant",
     type=click.Choice([p.value for p in Plant]),
     help="A fault that our own engine then has: second-occupancy notes twice which blocks are "
-    "taken, and forgets one of the notes when it swaps.",
+    "taken, and forgets one of the notes when it swaps; early-free gives a block back that is "
+    "still used.",
 )
 @click.option(
     "--prefix-caching/--no-prefix-caching", default=None, help="Default: as this vLLM has it."

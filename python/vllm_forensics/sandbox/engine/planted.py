@@ -11,6 +11,9 @@ from vllm_forensics.sandbox.engine.interface import GPU
 from vllm_forensics.sandbox.engine.reference_pool import BlockError, ReferencePool
 from vllm_forensics.sandbox.recorder import Recorder
 
+_FAULTY_CALL: Final = 12
+"""Of `allocate`: by then some requests run."""
+
 
 class SecondOccupancyPool(ReferencePool):
     """Notes in an array of its own which blocks are taken, and forgets it when it swaps.
@@ -62,8 +65,41 @@ class SecondOccupancyPool(ReferencePool):
         return replace(super().state(), occupied=tuple(self._occupied))
 
 
+class EarlyFreePool(ReferencePool):
+    """Gives back, once, the first block that was handed out, while its request still uses it.
+
+    Nothing is raised: whoever holds the block reads memory that is gone, until it is freed again.
+    """
+
+    def __init__(
+        self, total: int, recorder: Recorder, *, caching: bool = False, name: str = GPU
+    ) -> None:
+        """All blocks are free."""
+        super().__init__(total, recorder, caching=caching, name=name)
+        self._first: int | None = None
+        self._calls = 0
+
+    def allocate(self, count: int) -> list[int]:
+        """As usual; with the twelfth call the fault.
+
+        Raises:
+            BlockError: there are fewer.
+
+        """
+        blocks = super().allocate(count)
+        self._calls += 1
+        if self._first is None:
+            self._first = blocks[0]
+        elif self._calls == _FAULTY_CALL and self.references[self._first]:
+            super().free((self._first,))
+            # The last to be had again: until then nobody else's data is in it.
+            self._free.move_to_end(self._first)
+        return blocks
+
+
 POOLS: Final[dict[Plant | None, type[ReferencePool]]] = {
     None: ReferencePool,
+    Plant.EARLY_FREE: EarlyFreePool,
     Plant.SECOND_OCCUPANCY: SecondOccupancyPool,
 }
 """The kind of pool that a planted fault needs."""
