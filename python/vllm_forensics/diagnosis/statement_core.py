@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vllm_forensics.diagnosis.runtime_frames import is_own
 from vllm_forensics.diagnosis.statement import Statement, base_name, moment
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.function_name import plain_name
@@ -75,7 +76,6 @@ def _core_clue(crash: Crash, time: str | None) -> Clue:
         line=0,
         text=_core_text(crash),
         pid=crash.pid,
-        name=base_name(crash.program),
         of_another=kind is ClueKind.CHILD,
         time=time,
         signal=signal,
@@ -83,8 +83,7 @@ def _core_clue(crash: Crash, time: str | None) -> Clue:
         native=tuple(_native(frame) for frame in frames if frame.kind is not FrameKind.PYTHON),
         python=tuple(
             PythonCall(function=frame.function or "?", file=frame.file or "?", line=frame.line or 0)
-            for frame in frames
-            if frame.kind is FrameKind.PYTHON
+            for frame in _python_frames(frames)
         ),
     )
 
@@ -98,6 +97,13 @@ def _fault_frames(crash: Crash) -> tuple[Frame, ...]:
         for frame in thread.stack.frames
         if frame.index >= thread.fault_index and frame.kind is not FrameKind.SIGNAL
     )
+
+
+def _python_frames(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """From the first that is the user's own: wrappers stand above it."""
+    python = tuple(frame for frame in frames if frame.kind is FrameKind.PYTHON)
+    first = next((at for at, frame in enumerate(python) if is_own(frame)), 0)
+    return python[first:]
 
 
 def _native(frame: Frame) -> NativeCall:

@@ -62,7 +62,6 @@ def of_trace(
                 cause,
                 pid=end.tid,
                 signal=fault.name if fault is not None else signal,
-                name=base_name(lineage.command.get(end.tid)),
             )
             if signal is not None and not (sent is not None and signal == "SIGKILL")
             else None,
@@ -91,7 +90,7 @@ def of_supervisor(path: str, run: SupervisedRun) -> Iterator[Statement]:
             kind=SourceKind.SUPERVISOR,
             text=text,
             pid=fault.pid,
-            clue=_told(_SUPERVISOR, text, pid=fault.pid, signal=name, name=programs.get(fault.pid)),
+            clue=_told(_SUPERVISOR, text, pid=fault.pid, signal=name),
             signal=name,
             address=fault.address if fault.code > 0 else None,
             program=programs.get(fault.pid),
@@ -111,7 +110,6 @@ def of_supervisor(path: str, run: SupervisedRun) -> Iterator[Statement]:
                 f"process {process.pid} ended with {ended}",
                 pid=process.pid,
                 signal=signal,
-                name=programs.get(process.pid),
             )
             if signal is not None and process.pid not in first
             else None,
@@ -122,10 +120,8 @@ def of_supervisor(path: str, run: SupervisedRun) -> Iterator[Statement]:
         )
 
 
-def _told(source: str, text: str, *, pid: int, signal: str | None, name: str | None) -> Clue:
-    return Clue(
-        kind=ClueKind.SIGNAL, source=source, line=0, text=text, pid=pid, signal=signal, name=name
-    )
+def _told(source: str, text: str, *, pid: int, signal: str | None) -> Clue:
+    return Clue(kind=ClueKind.SIGNAL, source=source, line=0, text=text, pid=pid, signal=signal)
 
 
 def _clock(time_s: float) -> float | None:

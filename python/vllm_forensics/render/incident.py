@@ -106,7 +106,7 @@ def headline(death: Death) -> str:
         parts.append(f"exit {death.exit}")
     place = death.function or death.module or death.python_function
     if place is not None:
-        parts.append(_brief(place))
+        parts.append(brief(place))
     parts.append(
         {Certainty.UNKNOWN: "not known of what"}.get(
             death.cause.certainty, death.cause.certainty.value
@@ -115,7 +115,7 @@ def headline(death: Death) -> str:
     return "━━ " + " · ".join(parts) + " ━━"
 
 
-def _brief(function: str) -> str:
+def brief(function: str) -> str:
     """A long name without its template arguments: `ns::kernel<…>::run`."""
     if len(function) <= _LONG:
         return function

@@ -10,10 +10,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.incident import labelled, title
+from vllm_forensics.render.incident import brief, labelled, title
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
@@ -122,7 +123,8 @@ class _Writer:
                 hidden += 1
                 continue
             if hidden:
-                yield Text(f"      {hidden} runtime frames folded", style="quiet")
+                plural = "" if hidden == 1 else "s"
+                yield Text(f"      {hidden} runtime frame{plural} folded", style="quiet")
                 hidden = 0
             line = Text(f"  #{frame.index:<3}")
             if frame.kind is FrameKind.PYTHON:
@@ -248,7 +250,7 @@ def _who(process: JoinedProcess) -> str:
 
 def _function(frame: Frame) -> str:
     if frame.function is not None and frame.names_trusted:
-        return frame.function
+        return brief(plain_name(frame.function))
     name = frame.module.rsplit("/", 1)[-1] if frame.module else f"{frame.pc:#x}"
     return f"{name}+{frame.module_offset or 0:#x}" if frame.module else name
 
