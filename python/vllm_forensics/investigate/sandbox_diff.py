@@ -13,10 +13,8 @@ from vllm_forensics.model.sandbox_recording import Origin, Recording
 from vllm_forensics.sandbox.collector import recorded
 from vllm_forensics.sandbox.compare import compare
 from vllm_forensics.sandbox.log_replay import compare_with_log
-from vllm_forensics.sandbox.snapshots import SnapshotsWanted
+from vllm_forensics.sandbox.snapshots import SnapshotsWanted, affordable
 
-_STATES_OF: Final = 1000
-"""Blocks: the states of a larger pool are not compared after each step."""
 _TWICE_EVENTS: Final = 300_000
 """Beyond that a run takes long, and is not driven once more for the state before the difference."""
 
@@ -71,8 +69,7 @@ class _Driven:
         if scenario.wanted is None:
             raise UsageError("there is nothing to compare", remedy="give two runs")
         self._ready = prepared(scenario.wanted, on_fetch=on_fetch)
-        size = self._ready.parameters.gpu_blocks + self._ready.parameters.cpu_blocks
-        states = SnapshotsWanted(every=1 if size <= _STATES_OF else None)
+        states = affordable(self._ready.parameters)
         self.recording, result = recorded(self._ready.drive, self._name, states)
         self.can_repeat = states.every is None and result.events <= _TWICE_EVENTS
 

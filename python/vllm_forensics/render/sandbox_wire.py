@@ -7,7 +7,14 @@ from typing import Any, Literal
 import msgspec
 
 from vllm_forensics.model.event import Chain, Event
-from vllm_forensics.model.sandbox import Parameters, RequestSpec, SandboxRun, StepRecord, Violation
+from vllm_forensics.model.sandbox import (
+    Parameters,
+    Parting,
+    RequestSpec,
+    SandboxRun,
+    StepRecord,
+    Violation,
+)
 from vllm_forensics.model.sandbox_snapshot import SnapshotLine, snapshot_line
 from vllm_forensics.render.json_text import json_text
 
@@ -104,6 +111,14 @@ class StepWire(msgspec.Struct, frozen=True, kw_only=True):
     cpu_used: int
 
 
+class PartingWire(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the run parts from the first of the healthy ones; `kind` as in a comparison."""
+
+    step: int
+    kind: str
+    request: str | None
+
+
 class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `forensics sandbox run --format json`."""
 
@@ -120,6 +135,7 @@ class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     unshown_violations: int
     chains: list[ChainWire]
     healthy_with: list[str]
+    healthy_parts: PartingWire | None
     finished: list[str]
     refused: list[str]
     unfinished: list[str]
@@ -153,6 +169,7 @@ def render_sandbox_json(run: SandboxRun) -> str:
             unshown_violations=run.unshown_violations,
             chains=[_chain(chain) for chain in run.chains],
             healthy_with=list(run.healthy_with),
+            healthy_parts=_parting(run.healthy_parts) if run.healthy_parts else None,
             finished=list(run.finished),
             refused=list(run.refused),
             unfinished=[request.id for request in run.requests],
@@ -242,6 +259,10 @@ def _step(step: StepRecord) -> StepWire:
         gpu_used=step.gpu_used,
         cpu_used=step.cpu_used,
     )
+
+
+def _parting(found: Parting) -> PartingWire:
+    return PartingWire(step=found.step, kind=found.kind, request=found.request)
 
 
 def schema() -> dict[str, Any]:

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from vllm_forensics.model.sandbox import Snapshot
+from vllm_forensics.model.sandbox import Parameters, Snapshot
 from vllm_forensics.sandbox.recorder import Recorder, StepSeen
 
 _MOST: Final = 8_000_000
 """Blocks in all snapshots together, about 100 MB: 80,000 states of a pool of 100 blocks."""
+
+_CHEAP: Final = 1000
+"""Blocks of a pool whose state may be taken after each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,12 @@ class SnapshotsWanted:
     def holds(self, step: int) -> bool:
         """Whether a snapshot of this step is wanted."""
         return step in self.steps or (self.every is not None and step % self.every == 0)
+
+
+def affordable(parameters: Parameters) -> SnapshotsWanted:
+    """The state after every step, to be compared; none of a pool that is large."""
+    blocks = parameters.gpu_blocks + parameters.cpu_blocks
+    return SnapshotsWanted(every=1 if blocks <= _CHEAP else None)
 
 
 class SnapshotKeeper:

@@ -82,6 +82,19 @@ def test_the_swap_story_parts_from_its_healthy_run_at_the_first_fork() -> None:
     assert found["parameters"] == [{"name": "best_of", "left": "3", "right": "1"}]
 
 
+def test_a_failing_run_says_where_it_parts_from_the_healthy_one() -> None:
+    a_tree(OLD)
+    options = ("sandbox", "run", "--vllm", OLD, *SWAP_STORY, "--best-of", "3")
+
+    as_json = json.loads(forensics(*options, "--format", "json").out)
+    as_text = forensics(*options).out
+
+    assert as_json["healthy_parts"] == {"step": 0, "kind": "forked", "request": "0"}
+    assert "They part at step 0, blocks are forked: request 0" in as_text
+    healthy = json.loads(forensics("sandbox", "run", "--format", "json").out)
+    assert healthy["healthy_parts"] is None
+
+
 def test_a_recording_is_compared_with_a_change_of_itself(tmp_path: Path) -> None:
     a_tree(OLD)
     file = tmp_path / "failing.jsonl"
