@@ -43,7 +43,8 @@ def kind_of(head: bytes) -> SourceKind | None:
     if objects:
         if any(one.get("event") in _SUPERVISED and "pid" in one for one in objects):
             return SourceKind.SUPERVISOR
-        if all(one.get("kind") in _EVENTS and "block" in one for one in objects):
+        is_recording = str(objects[0].get("schema")).startswith("forensics.sandbox_events/")
+        if is_recording or all(one.get("kind") in _EVENTS and "block" in one for one in objects):
             return SourceKind.SANDBOX
     return SourceKind.LOG
 

@@ -34,6 +34,7 @@ from vllm_forensics.model.joined import (
 )
 from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.syscalls import SyscallFinding
+from vllm_forensics.sandbox.recording_reader import parse_recording
 
 _MAX_LOG: Final = 2 << 30
 """Of one log so much is read: twenty seconds of it."""
@@ -248,8 +249,11 @@ def _supervisor(file: EvidenceFile, gathered: _Gathered) -> None:
 
 
 def _sandbox(file: EvidenceFile, gathered: _Gathered) -> None:
-    events = _whole(file.path, gathered).splitlines()
-    summary = f"{len(events):,} events of a scheduler's blocks; they name no process"
+    """What a scheduler decided. It names no process: it stands beside the others."""
+    lines = _whole(file.path, gathered).encode().splitlines()
+    recording = parse_recording(lines, file.path)
+    vllm = f" of vLLM {recording.version}" if recording.version else ""
+    summary = f"{len(recording.steps):,} steps of a scheduler{vllm}"
     gathered.sources.append(
         Source(
             path=file.path,
@@ -259,10 +263,10 @@ def _sandbox(file: EvidenceFile, gathered: _Gathered) -> None:
             summary=summary,
         )
     )
-    if events:
-        gathered.loose.append(
-            Fact(source=file.path, line=len(events), text=f"{summary}; the last: {events[-1]}")
-        )
+    ended = f"; it {recording.outcome.value}" if recording.outcome is not None else ""
+    why = " ".join(filter(None, (recording.error, recording.why)))
+    text = f"{summary}{ended}" + (f": {why}" if why else "")
+    gathered.loose.append(Fact(source=file.path, line=len(lines), text=text))
 
 
 def _whole(path: str, gathered: _Gathered) -> str:

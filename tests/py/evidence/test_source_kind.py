@@ -18,6 +18,10 @@ CASES = {
         SourceKind.SUPERVISOR,
     ),
     "a sandbox's events": (b'{"step":1,"kind":"free","block":3}\n', SourceKind.SANDBOX),
+    "a sandbox's recording": (
+        b'{"kind":"run","schema":"forensics.sandbox_events/1"}\n{"kind":"step","step":1}\n',
+        SourceKind.SANDBOX,
+    ),
     "a log in JSON": (b'{"level": "info", "kind": "free"}\n', SourceKind.LOG),
     "JSON lines about events": (b'{"event": "start", "user": 7}\n', SourceKind.LOG),
     "UTF-16": ("Aborted\r\n".encode("utf-16"), SourceKind.LOG),
