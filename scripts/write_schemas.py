@@ -42,10 +42,11 @@ def schemas() -> dict[str, str]:
         "forensics.incident.1.json": incident_wire.schema(),
         "forensics.report.1.json": joined_wire.schema(),
         "forensics.run.1.json": run.schema(),
-        "forensics.sandbox_explore.1.json": sandbox_explore_wire.schema(),
         "forensics.sandbox.1.json": sandbox_wire.schema(),
+        "forensics.sandbox_bisect.1.json": sandbox_bisect.schema(),
         "forensics.sandbox_diff.1.json": sandbox_diff_wire.schema(),
         "forensics.sandbox_events.1.json": recording_lines.schema(),
+        "forensics.sandbox_explore.1.json": sandbox_explore_wire.schema(),
         "forensics.symbols.1.json": symbols.schema(),
         "forensics.why.1.json": why.schema(),
     }
