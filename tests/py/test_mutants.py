@@ -185,6 +185,30 @@ MUTANTS = {
         new="and compiler.major",
         tests=("machine_checks",),
     ),
+    "times apart are one process": Mutant(
+        module="lives",
+        old="if apart > APART_S:",
+        new="if apart > 1000 * APART_S:",
+        tests=("joined",),
+    ),
+    "two machines are one": Mutant(
+        module="lives",
+        old="if None not in {one.host, other.host} and one.host != other.host:",
+        new="if None in {one.host, other.host} and one.host != other.host:",
+        tests=("joined",),
+    ),
+    "what a handler sent is the first fault": Mutant(
+        module="statement_traces",
+        old="signal=fault.name if fault is not None else signal,",
+        new="signal=signal,",
+        tests=("joined",),
+    ),
+    "one source contradicts itself": Mutant(
+        module="agreement",
+        old="if other is not None and other.source > one.source:",
+        new="if other is not None and other.source == one.source:",
+        tests=("joined",),
+    ),
 }  # fmt: skip
 
 
