@@ -19,7 +19,7 @@ _HANDLERS: Final = re.compile(
     r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
     r"_?sigaction|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|"
-    r"new_threadstate|(?:take|drop)_gil|"
+    r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
     r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|faulthandler_|_Py_DumpStack|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"

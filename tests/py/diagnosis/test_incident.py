@@ -302,6 +302,9 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "Use `faulthandler` to see where a Segmentation fault happens.",
         "#0 building with the default instance using docker driver",
         "We handle SIGTERM and exit with code 143; gunicorn sends SIGKILL after the timeout.",
+        "OOMKilled (exit code 137) means that the kernel ended the container.",
+        "  \u2022 Pod status: OOMKilled",
+        "Ever been stopped by an 'Illegal instruction (core dumped)' error on an old machine?",
         "Such a container is usually listed as stopped with exit code 137.",
     ],
 )
@@ -408,6 +411,13 @@ def test_a_failed_check_that_was_raised_in_python_is_an_exception() -> None:
             None,
             "SIGFPE",
             CauseClass.NATIVE_FAULT,
+        ),
+        (
+            ("SIGABRT(6), PID: 4242, Thread 4300: ", "[0] ???(0x7fb5808c16a9) in /lib/libx.so"),
+            ProcessRole.MAIN,
+            4242,
+            "SIGABRT",
+            CauseClass.ABORT_EXCEPTION,
         ),
         (
             ("Job pool (1/3): Exited with code 137",),

@@ -81,7 +81,7 @@ FRAMEWORKS: Final = Family(
             "*** Signal 11 (SIGSEGV) (0x48) received by PID 4242 (pthread TID 0x7f1be0000700)",
         ),
         Phrase(
-            ClueKind.SIGNAL,
+            ClueKind.CHILD,  # every thread's stack follows, and nothing says whose fault it was
             "), PID: ",
             r"^(?P<signal>SIG\w{1,20})\(\d{1,2}\), PID: (?P<pid>\d{1,20}), Thread",
             "SIGSEGV(11), PID: 4242, Thread 4300: ",

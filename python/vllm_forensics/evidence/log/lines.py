@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -44,6 +43,8 @@ _TIME: Final = re.compile(
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b"
     r"|^\[ {0,8}\d{1,9}\.\d{6}\]"
 )
+_COLON: Final = re.compile(rb":\d\d:\d\d")
+"""In every time but the kernel's: a quick look first."""
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""
 PROCESS: Final = re.compile(
@@ -71,8 +72,7 @@ _DROPPED: Final = {"[stderr]", "[stdout]", "(raylet)", "[ERROR]", "[INFO]", "[WA
 _PAIR: Final = re.compile(r"(?:rank|RANK)=\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(NamedTuple):
     """One line, and who wrote it."""
 
     number: int
@@ -90,9 +90,8 @@ def log_lines(raw: bytes, number: int) -> Iterator[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
     time: str | None = None
     for index, (tags, text) in enumerate(logical_lines(raw)):
-        if index == 0:
-            head = raw[:_TIME_ZONE].decode("utf-8", "replace")
-            found = _TIME.search(head)
+        if index == 0 and (raw[:1] == b"[" or _COLON.search(raw, 0, _TIME_ZONE)):
+            found = _TIME.search(raw[:_TIME_ZONE].decode("utf-8", "replace"))
             time = found[0].strip("[] ") if found else None
         yield _line(number, tags, text, time)
 

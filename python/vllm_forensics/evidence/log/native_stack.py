@@ -51,6 +51,11 @@ FORMS: Final = (
         r"\s*\d{1,3}\s{1,8}(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
         r"(?P<function>\S.{0,400}?) \+ \d{1,12}\b"
     ),
+    # TensorRT-LLM: 4   0x7f1be0001234 ns::f() + 204, or … /lib/libx.so(+0x1234) [0x7f1be0001234]
+    re.compile(
+        r"\s*\d{1,3}\s{1,8}0x[0-9a-f]{6,16} (?:(?P<function>[^/\s].{0,400}?) \+ \d{1,9}$|"
+        r"(?P<module>/[^()]{1,240})\(\+(?P<offset>0x[0-9a-f]+)\))"
+    ),
     # LLDB:   * frame #0: 0x00000001038b1019 libexample.dylib`f + 25
     re.compile(
         r"\s*(?:\* )?frame #\d{1,4}: 0x[0-9a-f]{6,16} (?P<module>[^`\s]{1,240})`"

@@ -26,6 +26,13 @@ _DOUBT: Final = re.compile(
     r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
     r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?)(?!\w)"
 )
+_EXPLAINS: Final = re.compile(
+    r"\W{0,4}(?:\([^()]{1,40}\) )?(?:means?|indicates?|signif(?:y|ies)|stands for|refers to|"
+    r"denotes?|(?:occurs?|happens?) when)\b"
+)
+"""Behind a death's name: somebody explains it."""
+_LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
+"""Before it: a slide's bullet, or a question to the reader."""
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
@@ -93,7 +100,7 @@ class PhraseBook:
         for number, at in self._candidates(text):
             phrase, source = self._entries[number]
             match = _compiled(phrase.pattern).search(text, max(0, at - _BEFORE), at + _BEHIND)
-            if match is not None and not (phrase.in_prose and _DOUBT.search(text, 0, match.end())):
+            if match is not None and not _is_prose(text, match, phrase):
                 return _clue(line, phrase, source, match.groupdict())
         return None
 
@@ -107,6 +114,15 @@ class PhraseBook:
         return sorted(
             (number, at) for needle, at in first.items() for number in self._numbers[needle]
         )
+
+
+def _is_prose(text: str, match: re.Match[str], phrase: Phrase) -> bool:
+    """Does the line speak of deaths, and tell of none?"""
+    if phrase.in_prose and _DOUBT.search(text, 0, match.end()) is not None:
+        return True
+    if _EXPLAINS.match(text, match.end()) is not None:
+        return True
+    return _LECTURE.match(text, 0, match.start() + 1) is not None
 
 
 @cache

@@ -91,7 +91,7 @@ class TracebackBlock:
             # A source line that lost its indentation, or text of another writer.
             taken, self._after_frame = self._after_frame, False
             return taken
-        self.last = replace(line, text=bare)
+        self.last = line._replace(text=bare)
         return True
 
     @property

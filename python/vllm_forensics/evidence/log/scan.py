@@ -7,7 +7,6 @@ lines' prefixes and a bounded number of clues: time is linear in its size, memor
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
@@ -97,7 +96,7 @@ def _of_heading(line: LogLine) -> Clue | None:
     match = _HEADING.match(line.text)
     if match is None or _BARE.fullmatch(line.text, match.end()) is not None:
         return None
-    return BOOK.read(replace(line, text=line.text[match.end() :]))
+    return BOOK.read(line._replace(text=line.text[match.end() :]))
 
 
 def _is_lone(line: LogLine, block: Block | None) -> bool:
@@ -117,6 +116,17 @@ def _comes_first(block: Block, line: LogLine) -> bool:
     return text.startswith(("#", "*", "frame", 'File "')) and block.goes_on(line.text)
 
 
+class _Life:
+    """Signs of life of one process, noted with every line that it wrote."""
+
+    __slots__ = ("first_line", "last_line", "last_time", "name")
+
+    def __init__(self, line: int) -> None:
+        self.name = ""
+        self.first_line = self.last_line = line
+        self.last_time: str | None = None
+
+
 class _Scanner:
     def __init__(self) -> None:
         self._rest = b""
@@ -127,7 +137,7 @@ class _Scanner:
         self._late: list[Clue] = []
         self._left_out = 0
         self._blocks: dict[str, Block] = {}
-        self._processes: OrderedDict[int, SeenProcess] = OrderedDict()
+        self._processes: dict[int, _Life] = {}
         self._sanitized = SanitizedPart()
         self._seen: list[str] = []
         self._stop = -_STOPPED - 1
@@ -158,7 +168,16 @@ class _Scanner:
         clues.sort(key=lambda clue: clue.line)
         return IncidentReading(
             clues=tuple(clues),
-            processes=tuple(self._processes.values()),
+            processes=tuple(
+                SeenProcess(
+                    pid=pid,
+                    name=life.name,
+                    first_line=life.first_line,
+                    last_line=life.last_line,
+                    last_time=life.last_time,
+                )
+                for pid, life in self._processes.items()
+            ),
             size_bytes=self._size,
             lines=self._line,
             left_out=self._left_out,
@@ -202,16 +221,16 @@ class _Scanner:
             )
 
     def _live(self, pid: int, name: str, time: str | None) -> None:
-        known = self._processes.get(pid)
-        if known is None and len(self._processes) >= _MAX_PROCESSES:
-            return
-        self._processes[pid] = SeenProcess(
-            pid=pid,
-            name=name or (known.name if known else ""),
-            first_line=known.first_line if known else self._line,
-            last_line=self._line,
-            last_time=time or (known.last_time if known else None),
-        )
+        life = self._processes.get(pid)
+        if life is None:
+            if len(self._processes) >= _MAX_PROCESSES:
+                return
+            life = self._processes[pid] = _Life(self._line)
+        life.last_line = self._line
+        if name:
+            life.name = name
+        if time:
+            life.last_time = time
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
         for line in log_lines(raw, self._line):

@@ -52,7 +52,7 @@ _AFTER_DATE: Final = (
     # logcat: 4321  4321 I wrap.sh :
     r" {0,8}\d{1,9} {1,8}\d{1,9} [VDIWEF] [^:]{1,40}?: ?",
     # syslog: host program[123]:
-    r"[^\s:\[\]=#]{1,64} (?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
+    r"[^\s:\[\]=#(,]{1,64} (?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
     r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
 )
 _ALWAYS: Final = (

@@ -19,6 +19,12 @@ FRAMES = {
     "LLVM without a name": (" #4 0x00005581c0de1234 (/usr/lib/libx.so+0x1234)", None, "libx.so"),
     "LLVM with a line": (" #4 0x00005581c0de1234 f(int) /src/f.cpp:12:3", "f(int)", None),
     "macOS": ("5   _x.so   \t0x000000010ebc8e95 ns::f(int) + 687", "ns::f(int)", "_x.so"),
+    "TensorRT-LLM": ("3   0x7fb4614edcec ns::f() + 204", "ns::f()", None),
+    "TensorRT-LLM without a name": (
+        "2       0x7fb4aebbf999 /lib/libx.so(+0x728999) [0x7fb4aebbf999]",
+        None,
+        "libx.so",
+    ),
     "LLDB": ("  * frame #0: 0x00000001038bb019 libx.dylib`f + 25", "f", "libx.dylib"),
     "Java, native": ("# C  [libx.so+0x1234]  ns::f(int)+0x51", "ns::f(int)", "libx.so"),
     "Java": ("# J 112 c1 example.Pool.take(I)V (10 bytes)", "example.Pool.take", None),
