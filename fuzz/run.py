@@ -50,6 +50,18 @@ def seeds(name: str) -> Iterator[bytes]:
     elif name == "supervisor_log":
         yield "\n".join(json.dumps(event) for event in SUPERVISED).encode()
     else:
+        yield from _crashes(name)
+
+
+def _crashes(name: str) -> Iterator[bytes]:
+    """What a crash leaves: records, other systems' dumps, cores."""
+    if name == "journal":
+        for sample in sorted((DATA / "journal").glob("*.[eijt]*")):
+            yield sample.read_bytes()[:20_000]
+    elif name == "other_dump":
+        yield b"MDMP" + bytes(200)
+        yield b"\xcf\xfa\xed\xfe" + bytes(60)
+    else:
         yield build_core()
 
 

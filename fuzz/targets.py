@@ -84,6 +84,41 @@ def supervisor_log() -> Target:
     return lambda data: module.parse_supervisor_log(_text(data))
 
 
+def journal() -> Target:
+    """What journalctl and coredumpctl print of a crash."""
+    records = importlib.import_module("vllm_forensics.evidence.journal_records")
+    crash = importlib.import_module("vllm_forensics.evidence.journal_crash")
+
+    def one(data: bytes) -> None:
+        told = (
+            *records.parse_journal_export(memoryview(data)),
+            *records.parse_coredumpctl(_text(data)),
+            {"COREDUMP_PID": "1", "MESSAGE": _text(data), "COREDUMP_CGROUP": _text(data)},
+        )
+        for fields in told:
+            crash.journal_crash(fields)
+
+    return one
+
+
+def other_dump() -> Target:
+    """Dumps that are no ELF core."""
+    module = importlib.import_module("vllm_forensics.evidence.other_dumps")
+    return lambda data: module.other_dump(memoryview(data))
+
+
+def signal_frames() -> Target:
+    """A stretch of stack of each machine but x86-64; the first byte chooses."""
+    module = importlib.import_module("vllm_forensics.evidence.other_signal_frames")
+    machines = list(importlib.import_module("vllm_forensics.model.process").Architecture)
+
+    def one(data: bytes) -> None:
+        machine = machines[data[0] % len(machines)] if data else machines[0]
+        module.other_frames_in(machine, data[1:], 0x7FFD_0000_0000)
+
+    return one
+
+
 def gdb_mi() -> Target:
     """GDB/MI records, and every reading of a result."""
     module = importlib.import_module("vllm_forensics.evidence.gdb_mi")
@@ -101,7 +136,10 @@ def gdb_mi() -> Target:
 
 TARGETS: dict[str, Callable[[], Target]] = {
     made.__name__: made
-    for made in (sanitizer, incident_log, core_file, strace, supervisor_log, gdb_mi)
+    for made in (
+        *(sanitizer, incident_log, core_file, strace, supervisor_log, gdb_mi),
+        *(journal, other_dump, signal_frames),
+    )
 }
 
 

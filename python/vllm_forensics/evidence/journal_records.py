@@ -29,6 +29,7 @@ _MAX_RECORDS: Final = 100_000
 EMBEDDED: Final = "(in the journal)"
 """The value of a COREDUMP field: the core itself, which is not read here."""
 
+_CORE_IN_JSON: Final = re.compile(rb'"COREDUMP" ?: ?\[')
 _INFO_LINE: Final = re.compile(r"^ *([A-Z][A-Za-z -]*[A-Za-z]): (.*)$")
 _INFO_START: Final = re.compile(r"^ *PID: \d+ \(", re.MULTILINE)
 _INFO_FIELDS: Final = {
@@ -48,7 +49,8 @@ _INFO_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
 _ROW: Final = re.compile(
     r"^(?:[A-Z][a-z]{2} )?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<zone>\S+) +(?P<pid>\d+) +"
     r"(?P<uid>\d+) +(?P<gid>\d+) +(?P<signal>SIG[A-Z0-9+]+|\d+) +"
-    r"(?P<state>present|missing|none|truncated|inaccessible|journal|error|-) +(?P<exe>\S.*?)"
+    r"(?P<state>present|missing|none|truncated|inaccessible|journal|error|-) +"
+    r"(?P<exe>\S.{0,4096}?)"
     r"(?: +(?P<size>-|[0-9.]+[BKMGT]?))?$",
     re.MULTILINE,
 )
@@ -113,6 +115,10 @@ def _json_records(data: memoryview) -> Iterator[Fields]:
 def _json_record(text: bytes) -> Iterator[Fields]:
     if _MARK not in text:
         return
+    core = _CORE_IN_JSON.search(text)
+    if core is not None:  # each of its bytes would become an object
+        end = text.find(b"]", core.end())
+        text = text[: core.start()] + b'"COREDUMP":""' + text[end + 1 :]
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -157,6 +157,14 @@ def test_other_records_are_passed_over_and_damaged_ones_end_alone() -> None:
     assert found["COREDUMP_PID"] == "7"
 
 
+def test_a_core_in_a_json_record_is_passed_over_without_being_read() -> None:
+    data = json_record(COREDUMP=[127, 69, 76, 70] * 1000, COREDUMP_COMM="serve")
+
+    for form in (data, data.replace(b'"COREDUMP": [', b'"COREDUMP" : [')):
+        [found] = parse_journal_export(memoryview(form))
+        assert (found["COREDUMP"], found["COREDUMP_COMM"]) == (EMBEDDED, "serve")
+
+
 # The export format.
 
 
