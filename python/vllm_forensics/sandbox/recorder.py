@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from vllm_forensics.model.event import Chain, Event, EventKind
 from vllm_forensics.model.sandbox import Completed, Snapshot, StepRecord, WorkerStep
@@ -52,6 +52,25 @@ class StepSeen:
     """Takes the state after the step, with the hashes; valid only while the watcher is called."""
 
 
+class Noted(NamedTuple):
+    """An event that happens once, as it is kept: most are, and a tuple is made quickly."""
+
+    kind: EventKind
+    pool: str
+    block: int
+    request: str | None
+    step: int
+    generation: int
+    source: int | None
+    code: CodeType | None
+    line: int
+    times: int = 1
+    last_step: int | None = None
+
+
+_tuple = tuple.__new__
+
+
 class Sink(Protocol):
     """Where events go besides memory."""
 
@@ -72,6 +91,9 @@ class _Both:
 class Recorder:
     """The events of a run, and the life that each block is in."""
 
+    _depth = 3
+    """Frames between `_add` and who called the method that is wrapped: its wrapper, and our own."""
+
     def __init__(self, sink: Sink | None = None, *, kept: int = _KEPT) -> None:
         """Keep the last `kept` events; hand each to `sink` too."""
         self.step = -1
@@ -79,7 +101,7 @@ class Recorder:
         self.request: str | None = None
         """For whom the engine is working: the engines' hooks set it."""
         self.count = 0
-        self.entries: deque[Entry] = deque(maxlen=kept)
+        self.entries: deque[Entry | Noted] = deque(maxlen=kept)
         self.holders: dict[str, dict[int, int]] = defaultdict(dict)
         """By pool and block: how many hold it; none: it never lived."""
         self.generations: dict[str, dict[int, int]] = defaultdict(dict)
@@ -98,8 +120,8 @@ class Recorder:
         self.on_end: list[Callable[[Snapshot], None]] = []
         """Told the state when the run is over, however it ended."""
         self._sink = sink
-        self._last_use: dict[tuple[str, int], Entry] = {}
-        """Of each block whose last event is a use."""
+        self.last_use: dict[tuple[str, int], Entry] = {}
+        """By pool and block: its last event, where that is a use."""
 
     def allocated(self, pool: str, block: int) -> None:
         """A new life of a block begins, with one holder."""
@@ -120,6 +142,9 @@ class Recorder:
     def freed(self, pool: str, block: int, holders: int) -> None:
         """One holder less, `holders` are left; at none the life is over, below it was before."""
         self._add(EventKind.FREE, pool, block)
+        self._one_holder_less(pool, block, holders)
+
+    def _one_holder_less(self, pool: str, block: int, holders: int) -> None:
         self.holders[pool][block] = max(holders, 0)
         if holders < 0:
             for told in self.on_double_free:
@@ -135,13 +160,13 @@ class Recorder:
 
     def moved(self, kind: EventKind, pool: str, source: int, target: int) -> None:
         """The worker copies a block; `pool` is the target's, which is whose the copy is."""
-        self._last_use.pop((pool, target), None)
+        self.last_use.pop((pool, target), None)
         request, generation = self.owners[pool].get(target), self.generations[pool].get(target, 0)
         self._keep(Entry(kind, pool, target, request, self.step, generation, source, None, 0))
 
     def used(self, pool: str, block: int, request: str) -> None:
         """The worker writes to a block. Uses in a row by one request are one event."""
-        last = self._last_use.get((pool, block))
+        last = self.last_use.get((pool, block))
         if last is not None and last.request == request:
             last.times += 1
             last.last_step = self.step
@@ -149,7 +174,7 @@ class Recorder:
         generation = self.generations[pool].get(block, 0)
         entry = Entry(EventKind.USE, pool, block, request, self.step, generation, None, None, 0)
         self._keep(entry)
-        self._last_use[pool, block] = entry
+        self.last_use[pool, block] = entry
 
     def add_sink(self, sink: Sink) -> None:
         """Hand every event to one more."""
@@ -171,15 +196,48 @@ class Recorder:
         finally:
             self.request = before
 
-    def _add(self, kind: EventKind, pool: str, block: int) -> None:
-        # The caller of the method that is wrapped: its wrapper called our public method.
-        caller = sys._getframe(3)
-        self._last_use.pop((pool, block), None)
-        generation = self.generations[pool].get(block, 0)
+    def allocated_all(self, pool: str, blocks: Iterable[int]) -> None:
+        """As `allocated`, for blocks that one call handed out."""
+        caller = sys._getframe(self._depth - 1)
         code, line = caller.f_code, caller.f_lineno
-        self._keep(Entry(kind, pool, block, self.request, self.step, generation, None, code, line))
+        holders, generations, owners = self.holders[pool], self.generations[pool], self.owners[pool]
+        request, step = self.request, self.step
+        for block in blocks:
+            generation = generations[block] = generations.get(block, 0) + 1
+            self.used_blocks[pool] += not holders.get(block, 0)
+            holders[block] = 1
+            owners[block] = request
+            self.last_use.pop((pool, block), None)
+            kind = EventKind.ALLOCATE
+            event = (kind, pool, block, request, step, generation, None, code, line, 1, None)
+            self._keep(_tuple(Noted, event))
 
-    def _keep(self, entry: Entry) -> None:
+    def freed_all(self, pool: str, blocks: Iterable[tuple[int, int]]) -> None:
+        """As `freed`, for blocks that one call gives back: each with the holders that are left."""
+        caller = sys._getframe(self._depth - 1)
+        code, line = caller.f_code, caller.f_lineno
+        for block, left in blocks:
+            self._put(EventKind.FREE, pool, block, (code, line))
+            self._one_holder_less(pool, block, left)
+
+    def noted_all(self, kind: EventKind, pool: str, blocks: Iterable[int]) -> None:
+        """As `noted`, for what one call does to blocks."""
+        caller = sys._getframe(self._depth - 1)
+        code, line = caller.f_code, caller.f_lineno
+        for block in blocks:
+            self._put(kind, pool, block, (code, line))
+
+    def _add(self, kind: EventKind, pool: str, block: int) -> None:
+        caller = sys._getframe(self._depth)
+        self._put(kind, pool, block, (caller.f_code, caller.f_lineno))
+
+    def _put(self, kind: EventKind, pool: str, block: int, where: tuple[CodeType, int]) -> None:
+        self.last_use.pop((pool, block), None)
+        generation = self.generations[pool].get(block, 0)
+        event = (kind, pool, block, self.request, self.step, generation, None, *where, 1, None)
+        self._keep(_tuple(Noted, event))
+
+    def _keep(self, entry: Entry | Noted) -> None:
         self.count += 1
         self.entries.append(entry)
         if self._sink is not None:
@@ -191,7 +249,7 @@ class Recorder:
         return Chain(block=block, pool=pool, events=tuple(events[-_CHAIN:]))
 
 
-def event_of(entry: Entry) -> Event:
+def event_of(entry: Entry | Noted) -> Event:
     """The event in the language that all of this program shares."""
     code = entry.code
     return Event(

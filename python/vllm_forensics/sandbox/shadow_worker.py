@@ -99,6 +99,7 @@ class ShadowWorker:
         """
         size, holders, users, ended = self._block_size, self._holders, self._users, self._ended
         contents, recorder = self._contents, self._recorder
+        last_use, number = recorder.last_use, recorder.step
         rest: list[tuple[WorkItem, _Table]] = []
         for item, table in zip(items, tables, strict=True):
             if table is None:
@@ -114,7 +115,12 @@ class ShadowWorker:
                 and len(users[block]) == 1
             ):
                 writers[block] = item
-                recorder.used(GPU, block, item.request)
+                last = last_use.get((GPU, block))
+                if last is not None and last.request == item.request:
+                    last.times += 1
+                    last.last_step = number
+                else:
+                    recorder.used(GPU, block, item.request)
                 offset = start - place * size
                 if contents is not None and (offset == 0 or offset == size - 1):
                     contents.wrote(item.request, block, place, start + 1)

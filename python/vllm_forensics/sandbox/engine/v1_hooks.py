@@ -64,8 +64,7 @@ def _allocating(recorder: Recorder) -> Wrapper:
         @wraps(original)
         def get_new_blocks(self: Any, *arguments: Any, **options: Any) -> Any:
             blocks = original(self, *arguments, **options)
-            for block in blocks:
-                recorder.allocated(GPU, block.block_id)
+            recorder.allocated_all(GPU, [block.block_id for block in blocks])
             return blocks
 
         return get_new_blocks
@@ -97,12 +96,14 @@ def _freeing(recorder: Recorder) -> Wrapper:
         def free_blocks(self: Any, ordered_blocks: Any, *arguments: Any, **options: Any) -> Any:
             blocks = list(ordered_blocks)
             left: dict[int, int] = {}
+            given: list[tuple[int, int]] = []
             # Before: so that an assertion inside of it has its cause on record.
             for block in blocks:
                 if block is not self.null_block:
                     number = block.block_id
                     left[number] = left.get(number, block.ref_cnt) - 1
-                    recorder.freed(GPU, number, left[number])
+                    given.append((number, left[number]))
+            recorder.freed_all(GPU, given)
             return original(self, blocks, *arguments, **options)
 
         return free_blocks
@@ -135,9 +136,8 @@ def _caching(recorder: Recorder) -> Wrapper:
             new = blocks[given["num_cached_blocks"] : given["num_full_blocks"]]
             unknown = [b for b in new if b.block_hash is None and b is not self.null_block]
             result = original(self, request, blocks, *arguments, **options)
-            for block in unknown:
-                if block.block_hash is not None:
-                    recorder.noted(EventKind.CACHE, GPU, block.block_id)
+            cached = [block.block_id for block in unknown if block.block_hash is not None]
+            recorder.noted_all(EventKind.CACHE, GPU, cached)
             return result
 
         return cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from vllm_forensics.model.event import EventKind
 from vllm_forensics.sandbox.engine.interface import GPU
 from vllm_forensics.sandbox.engine.v1_hooks import managers_of
 from vllm_forensics.sandbox.engine.v1_output import work_items
@@ -32,7 +30,7 @@ from vllm_forensics.sandbox.live.lines import (
     StoppedLine,
     TraceLine,
 )
-from vllm_forensics.sandbox.recorder import Entry, Recorder
+from vllm_forensics.sandbox.recorder import Recorder
 
 _DIGEST_BYTES: Final = 8
 
@@ -58,12 +56,8 @@ class Store(Protocol):
 class LiveRecorder(Recorder):
     """Keeps nothing in memory but who holds what; calls are told by the line of the engine."""
 
-    def _add(self, kind: EventKind, pool: str, block: int) -> None:
-        # As in a sandbox, and one more: the guard stands between the engine and the wrapper.
-        caller = sys._getframe(4)
-        generation = self.generations[pool].get(block, 0)
-        code, line = caller.f_code, caller.f_lineno
-        self._keep(Entry(kind, pool, block, self.request, self.step, generation, None, code, line))
+    # One more than in a sandbox: the guard stands between the engine and the wrapper.
+    _depth = 4
 
 
 @dataclass(slots=True)
