@@ -17,10 +17,8 @@ from vllm_forensics.capture.journal import (
     is_journal_place,
     journal_head,
     opened_text,
-    this_host,
 )
 from vllm_forensics.capture.remote_files import is_remote
-from vllm_forensics.diagnosis.explain import diagnose
 from vllm_forensics.errors import EvidenceError, ToolError
 from vllm_forensics.evidence.journal_records import (
     COREDUMP_MESSAGE,
@@ -30,25 +28,13 @@ from vllm_forensics.evidence.journal_records import (
     parse_coredumpctl,
     parse_journal_export,
 )
-from vllm_forensics.model.answer import Depth, Gap, Known, Tier
-from vllm_forensics.model.finding import FaultKind
-from vllm_forensics.model.journal import CoreState, JournalCrash
+from vllm_forensics.investigate.recorded_crash import crash_without_core
+from vllm_forensics.model.journal import JournalCrash
 from vllm_forensics.model.record import dataclass
-from vllm_forensics.model.report import (
-    Crash,
-    Failure,
-    Fault,
-    ModuleReport,
-    ThreadReport,
-)
-from vllm_forensics.model.signals import signal_name
-from vllm_forensics.model.stack import Stack
+from vllm_forensics.model.report import Crash, Failure
 
-KEEPER: Final = "systemd-coredump"
 _MATCH: Final = f"MESSAGE_ID={COREDUMP_MESSAGE}"
 _MAX_TEXT: Final = 256 << 20
-_SETTINGS: Final = "/etc/systemd/coredump.conf"
-_PAGE: Final = 4096
 _LAG_S: Final = 5.0
 """The core is written a little after the fault that its record tells the time of."""
 
@@ -80,15 +66,6 @@ def told_crashes(paths: Sequence[str], since_s: float | None, *, live: bool) -> 
     if live:
         told = _joined(told, live_journal(since_s))
     return with_live_records(replace(told, paths=tuple(dict.fromkeys(told.paths))))
-
-
-def with_records(crashes: Iterable[Crash], told: Told) -> tuple[Crash, ...]:
-    """Add to each crash what a journal says of its core."""
-    records = dict(told.records)
-    return tuple(
-        with_record(crash, records[crash.core]) if crash.core in records else crash
-        for crash in crashes
-    )
 
 
 def journals_among(paths: Sequence[str], since_s: float | None) -> Told:
@@ -158,146 +135,6 @@ def with_live_records(told: Told) -> Told:
         records=(*told.records, *((path, crash) for path, crash in kept if path not in lost)),
         crashes=(*told.crashes, *(crash_without_core(crash, "") for crash in gone)),
     )
-
-
-def with_record(crash: Crash, record: JournalCrash) -> Crash:
-    """A core's crash with what the journal says of it."""
-    facts = dict(record.facts) | dict(crash.kept_facts)
-    gaps = crash.gaps
-    if record.truncated:
-        gaps = (*gaps, _cut(record))
-    return replace(
-        crash,
-        keeper=KEEPER,
-        command=record.fact("command") or crash.command,
-        kept_facts=tuple(facts.items()),
-        gaps=gaps,
-    )
-
-
-def crash_without_core(record: JournalCrash, source: str) -> Crash:
-    """What can be said of a crash by its record alone. `source` is where that was read."""
-    from vllm_forensics.investigate.journal_image import JournalImage
-
-    image = JournalImage(record)
-    diagnosis = diagnose(image)
-    if diagnosis is None:  # an image of a record always has a thread
-        raise EvidenceError("a record without a process", remedy="coredumpctl info PID")
-    threads = []
-    for thread in image.threads:
-        answer = image.unwind(thread)
-        stack = answer.value if isinstance(answer, Known) else Stack(tid=thread.tid, frames=())
-        threads.append(
-            ThreadReport(
-                tid=thread.tid, name=None, crashed=thread.crashed, stack=stack, registers={}
-            )
-        )
-    has_names = any(frame.function for frame in threads[0].stack.frames)
-    name = signal_name(record.signal) if record.signal else "a signal that the record does not name"
-    known = diagnosis.finding.kind is not FaultKind.UNKNOWN
-    where = (
-        f" It happened in {diagnosis.culprit.function}."
-        if (diagnosis.culprit is not None and diagnosis.culprit.function)
-        else ""
-    )
-    missing = what_became_of_it(record)
-    return Crash(
-        core=record.core or f"{source or 'journal'}: PID {record.pid}",
-        program=image.process.program,
-        command=image.process.command,
-        pid=record.pid,
-        architecture=record.architecture,
-        signal=diagnosis.signal,
-        delivered=diagnosis.delivered,
-        fault=Fault(
-            kind=diagnosis.finding.kind,
-            access=None,
-            address=None,
-            size=None,
-            instruction=None,
-            message=diagnosis.finding.message,
-        ),
-        culprit=diagnosis.culprit,
-        threads=tuple(threads),
-        modules=tuple(
-            ModuleReport(
-                path=module.path,
-                build_id=module.build_id,
-                start=module.start,
-                end=module.end,
-                debug_info=None,
-                matches_core=None,
-            )
-            for module in image.modules
-        ),
-        explanation=diagnosis.explanation if known else f"It was ended by {name}.{where}",
-        proof=("the record of systemd-coredump in the journal; the core is not here",),
-        next_steps=_steps(record),
-        signature=diagnosis.signature,
-        signature_parts=diagnosis.signature_parts,
-        gaps=(missing,),
-        depth=Depth.STACK if has_names else Depth.NOTES,
-        keeper=KEEPER,
-        kept_facts=record.facts,
-    )
-
-
-def what_became_of_it(record: JournalCrash) -> Gap:
-    """Why the core of a record is not here, and what keeps the next one."""
-    host = record.fact("host")
-    elsewhere = host is not None and host != this_host()
-    dump = f"coredumpctl dump {record.pid} -o core.{record.pid}"
-    if record.state is CoreState.JOURNAL:
-        return _gap(
-            "the core lies in the journal itself (Storage=journal)",
-            (f"on {host}: " if elsewhere else "") + dump,
-        )
-    if record.state is CoreState.FILE and elsewhere:
-        return _gap(
-            f"the core was kept on {host}, as {record.core or 'coredumpctl lists it'}",
-            f"there: {dump}; forensics bundle core.{record.pid}; copy the bundle here",
-        )
-    if record.state is CoreState.FILE:
-        return _gap(
-            f"the core was kept as {record.core or 'a file'}, and is gone: removed since, by age "
-            "(three days, by systemd-tmpfiles), by MaxUse= or KeepFree=, or by hand",
-            f"MaxUse= and KeepFree= in {_SETTINGS}; d /var/lib/systemd/coredump - - - 14d in "
-            "/etc/tmpfiles.d/coredump.conf keeps them longer",
-        )
-    if record.truncated:
-        return _cut(record)
-    if record.core_limit is not None and record.core_limit < _PAGE:
-        return _gap(
-            f"no core was kept: the process's own limit was {record.core_limit} bytes",
-            "ulimit -c unlimited before it starts; in a unit: LimitCORE=infinity",
-        )
-    return _gap(
-        "systemd-coredump kept no core: Storage=none, or it was larger than ExternalSizeMax=",
-        f"Storage=external and ExternalSizeMax= in {_SETTINGS}   (systemd-analyze cat-config "
-        "systemd/coredump.conf shows what holds)",
-    )
-
-
-def _cut(record: JournalCrash) -> Gap:
-    limit = record.core_limit
-    own = f", or than the process's own limit of {limit} bytes" if limit and limit < 1 << 50 else ""
-    kept = "cut off" if record.state is CoreState.FILE else "not kept"
-    return _gap(
-        f"the core was {kept}: it was larger than ProcessSizeMax= or ExternalSizeMax= allows{own}",
-        f"raise ProcessSizeMax= and ExternalSizeMax= in {_SETTINGS}, and LimitCORE= of the unit",
-    )
-
-
-def _gap(what: str, remedy: str) -> Gap:
-    return Gap(what=what, remedy=remedy, tier=Tier.JOURNAL)
-
-
-def _steps(record: JournalCrash) -> tuple[str, ...]:
-    steps = [f"coredumpctl info {record.pid}   (all that the journal has, where it was written)"]
-    unit = record.fact("unit")
-    if unit:
-        steps.insert(0, f"journalctl -u {unit}   (what it said before)")
-    return tuple(steps)
 
 
 def _records(path: str, since_s: float | None) -> list[JournalCrash] | None:

@@ -35,10 +35,11 @@ from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.other_dumps import other_dump
 from vllm_forensics.evidence.vdso import VDSO
 from vllm_forensics.investigate.herd import Explained, Grouping, Hands, Progress, explain_each
-from vllm_forensics.investigate.journal import told_crashes, with_record
+from vllm_forensics.investigate.journal import told_crashes
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.python_layer import close_python_stacks, with_python
+from vllm_forensics.investigate.recorded_crash import with_record
 from vllm_forensics.investigate.source_excerpt import excerpt_of
 from vllm_forensics.investigate.symbol_index import SymbolIndex, list_place
 from vllm_forensics.model.answer import Depth, Gap, Known

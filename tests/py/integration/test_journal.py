@@ -75,6 +75,18 @@ def test_a_crash_without_its_core_is_told_from_its_record(tmp_path: Path, kind: 
     assert "coredumpctl dump 14751" in gap_of(crash)
 
 
+def test_of_an_abort_nothing_is_claimed_that_stood_in_memory(tmp_path: Path) -> None:
+    record = (DATA / "kept.export").read_bytes()
+    record = record.replace(b"COREDUMP_SIGNAL=11", b"COREDUMP_SIGNAL=6")
+    (tmp_path / "abort.export").write_bytes(record)
+
+    [crash] = told(tmp_path / "abort.export")["crashes"]
+
+    assert crash["explanation"] == (
+        "It was ended by SIGABRT. The nearest call in its own code is cache::read_block."
+    )
+
+
 def test_secrets_of_a_command_line_are_masked() -> None:
     answer = forensics("core", "--no-store", DATA / "kept.export")
 
