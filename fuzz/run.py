@@ -32,6 +32,31 @@ SUPERVISED = (
     {"event": "fault", "pid": 2, "signal": 11, "code": 1, "address": "0x0"},
     {"event": "exit", "pid": 2, "status": 139, "oom_kills_before": 0, "oom_kills_after": 1},
 )
+RECORDED = (
+    {"kind": "run", "schema": "forensics.sandbox_events/1", "engine": "v1", "parameters": {}},
+    {"kind": "request", "id": "0", "prompt": 20, "output": 2},
+    {"kind": "allocate", "step": 0, "pool": "gpu", "block": 1, "request": "0"},
+    {"kind": "step", "step": 0, "scheduled": [["0", "0", 0, 20]], "running": 1, "waiting": 0},
+    {"kind": "free", "step": 1, "pool": "gpu", "block": 1, "request": "0"},
+    {"kind": "step", "step": 1, "scheduled": [["0", "0", 20, 1]], "finished": ["0"]},
+    {"kind": "end", "outcome": "finished"},
+)
+SCHEDULED = (
+    "INFO 08-20 10:18:31 gpu_executor.py:114] # GPU blocks: 24, # CPU blocks: 8",
+    "INFO 08-20 10:18:32 x.py:1] Received request a: prompt: 'x', sampling_params: "
+    "SamplingParams(n=1, best_of=1, max_tokens=20), prompt_token_ids: [2, 100], lora_request: N.",
+    "INFO 08-20 10:18:33 x.py:1] Added request b.",
+    "WARNING 08-20 10:18:39 scheduler.py:1] Sequence group a is preempted by "
+    "PreemptionMode.SWAP mode because total_num_cumulative_preemption=1",
+    "INFO 08-20 10:18:40 x.py:1] Running: 1 reqs, Swapped: 0 reqs, Pending: 1 reqs, GPU KV cache "
+    "usage: 99.1%, CPU KV cache usage: 0.0%",
+    "INFO 08-20 10:18:41 x.py:1] Request b aborted.",
+)
+LINES = {
+    "supervisor_log": [json.dumps(event) for event in SUPERVISED],
+    "sandbox_recording": [*map(json.dumps, RECORDED), "", *map(json.dumps, RECORDED)],
+    "scheduler_log": SCHEDULED,
+}
 
 
 def seeds(name: str) -> Iterator[bytes]:
@@ -47,8 +72,8 @@ def seeds(name: str) -> Iterator[bytes]:
     elif name == "gdb_mi":
         for transcript in sorted((DATA / "gdb_mi").glob("*/transcript.json")):
             yield from _records(json.loads(transcript.read_bytes()))
-    elif name == "supervisor_log":
-        yield "\n".join(json.dumps(event) for event in SUPERVISED).encode()
+    elif name in LINES:
+        yield "\n".join(LINES[name]).encode()
     else:
         yield from _crashes(name)
 

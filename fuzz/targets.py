@@ -134,10 +134,38 @@ def gdb_mi() -> Target:
     return one
 
 
+def sandbox_recording() -> Target:
+    """A run that was written down; it is compared with itself, and drawn."""
+    reader = importlib.import_module("vllm_forensics.sandbox.recording_reader")
+    compare = importlib.import_module("vllm_forensics.sandbox.compare")
+    clean = importlib.import_module("vllm_forensics.render.clean")
+    picture = importlib.import_module("vllm_forensics.render.sandbox_picture")
+
+    def one(data: bytes) -> None:
+        first, _, second = data.partition(b"\n\n")
+        runs = [reader.parse_recording(part.splitlines(), "run") for part in (first, second)]
+        picture.render_picture(clean.clean(compare.compare(*runs)), html=True)
+
+    return one
+
+
+def scheduler_log() -> Target:
+    """What a vLLM's own log says of its scheduler, made into something to drive."""
+    module = importlib.import_module("vllm_forensics.evidence.scheduler_log")
+    replay = importlib.import_module("vllm_forensics.sandbox.log_replay")
+
+    def one(data: bytes) -> None:
+        log = module.parse_scheduler_log(_text(data).splitlines())
+        replay.recording_of_log(log, "log", replay.Assumed())
+
+    return one
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     made.__name__: made
     for made in (
         *(sanitizer, incident_log, core_file, strace, supervisor_log, gdb_mi),
+        *(sandbox_recording, scheduler_log),
         *(journal, other_dump, signal_frames),
     )
 }

@@ -69,7 +69,7 @@ class _Reading:
         self.requests: dict[str, LoggedRequest] = {}
         self.preemptions: list[LoggedPreemption] = []
         self.usage: list[LoggedUsage] = []
-        self.aborted: dict[str, None] = {}
+        self.aborted: dict[str, float | None] = {}
         self.refused: dict[str, None] = {}
         self.options: dict[str, int] = {}
         self.lost = 0
@@ -161,9 +161,10 @@ class _Reading:
     def _ended(self, line: str, number: int) -> None:
         del number
         found = _ABORTED.search(line[-_TAIL:])
-        if found is not None:
+        if found is not None and len(self.aborted) < _MOST_REQUESTS:
+            time_s = self._time(line)
             for name in (found.group(1) or found.group(2)).split(","):
-                self.aborted.setdefault(name)
+                self.aborted.setdefault(name, time_s)
 
     def _preempted(self, line: str, number: int) -> None:
         found = _PREEMPTED.search(line)
@@ -236,7 +237,7 @@ def parse_scheduler_log(lines: Iterable[str]) -> SchedulerLog:
         options=tuple(sorted(reading.options.items())),
         requests=tuple(reading.requests.values()),
         preemptions=tuple(reading.preemptions),
-        aborted=tuple(reading.aborted),
+        aborted=tuple(reading.aborted.items()),
         refused=tuple(reading.refused),
         usage=tuple(reading.usage),
         lines=count,

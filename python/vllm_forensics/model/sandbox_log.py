@@ -56,7 +56,8 @@ class SchedulerLog:
     """Numbers that the engine was started with: block_size, max_num_seqs and the like."""
     requests: tuple[LoggedRequest, ...] = ()
     preemptions: tuple[LoggedPreemption, ...] = ()
-    aborted: tuple[str, ...] = ()
+    aborted: tuple[tuple[str, float | None], ...] = ()
+    """Requests that a client gave up, and when, as `LoggedRequest.time_s`."""
     refused: tuple[str, ...] = ()
     usage: tuple[LoggedUsage, ...] = ()
     lines: int = 0

@@ -13,7 +13,7 @@ from vllm_forensics.model.sandbox_recording import RecordedStep, Recording, Sche
 from vllm_forensics.sandbox.recorder import Recorder, StepSeen
 from vllm_forensics.sandbox.snapshots import SnapshotKeeper, SnapshotsWanted
 
-MOST_EVENTS: Final = 2_000_000
+MOST_EVENTS: Final = 1_000_000
 """Of one recording in memory, about 400 bytes each."""
 MOST_STEPS: Final = 1_000_000
 

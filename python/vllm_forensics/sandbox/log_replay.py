@@ -14,7 +14,7 @@ from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import Generation, Parameters, RequestSpec
 from vllm_forensics.model.sandbox_diff import Difference, DifferenceKind, SandboxDiff, Verdict
-from vllm_forensics.model.sandbox_log import LoggedRequest, SchedulerLog
+from vllm_forensics.model.sandbox_log import SchedulerLog
 from vllm_forensics.model.sandbox_recording import Origin, Recording
 from vllm_forensics.sandbox.block_lives import BlockLives
 from vllm_forensics.sandbox.compare import compare
@@ -59,7 +59,7 @@ def recording_of_log(log: SchedulerLog, name: str, assumed: Assumed) -> Recordin
         origin=Origin.LOG,
         version=log.version,
         parameters=parameters,
-        load=tuple(_spec(request, log, assumed) for request in log.requests),
+        load=tuple(_load(log, assumed)),
         assumed=tuple(f"assumed: {text}" for text in _made_up(log, assumed)),
         gaps=(f"{log.lost:,} requests were too many",) if log.lost else (),
         log=log,
@@ -84,15 +84,21 @@ def _parameters(log: SchedulerLog, assumed: Assumed) -> Parameters:
     )
 
 
-def _spec(request: LoggedRequest, log: SchedulerLog, assumed: Assumed) -> RequestSpec:
+def _load(log: SchedulerLog, assumed: Assumed) -> Iterator[RequestSpec]:
     first = next((one.time_s for one in log.requests if one.time_s is not None), 0.0)
-    seconds = max(0.0, (request.time_s or first) - first)
-    return RequestSpec(
-        id=request.id,
-        arrival=int(seconds * assumed.steps_a_second),
-        prompt_len=min(request.prompt_len or assumed.prompt_len, _LARGEST),
-        max_tokens=min(request.max_tokens or assumed.max_tokens, _LARGEST),
-    )
+
+    def step(time_s: float | None) -> int:
+        return int(max(0.0, (first if time_s is None else time_s) - first) * assumed.steps_a_second)
+
+    aborted = {name: step(time_s) for name, time_s in log.aborted if time_s is not None}
+    for request in log.requests:
+        yield RequestSpec(
+            id=request.id,
+            arrival=step(request.time_s),
+            prompt_len=min(request.prompt_len or assumed.prompt_len, _LARGEST),
+            max_tokens=min(request.max_tokens or assumed.max_tokens, _LARGEST),
+            abort_after=aborted.get(request.id),
+        )
 
 
 def _made_up(log: SchedulerLog, assumed: Assumed) -> Iterator[str]:

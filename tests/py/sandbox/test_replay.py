@@ -266,9 +266,9 @@ def test_the_load_and_the_parameters_of_a_log_are_its_own() -> None:
     assert found.parameters == Parameters(gpu_blocks=100, block_size=32, max_seqs=4)
     assert found.load == (
         RequestSpec(id="cmpl-1", prompt_len=3, max_tokens=20),
-        RequestSpec(id="cmpl-2", arrival=20, prompt_len=50, max_tokens=16),
+        RequestSpec(id="cmpl-2", arrival=20, prompt_len=50, max_tokens=16, abort_after=30),
     )
-    assert log.aborted == ("cmpl-2",)
+    assert log.aborted == (("cmpl-2", 3.0),)
     assert log.usage[0].gpu == pytest.approx(0.045)
 
 
