@@ -19,7 +19,7 @@ from vllm_forensics.errors import StoreError, UsageError
 from vllm_forensics.investigate.herd import Explained
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.cases import Case, CaseListing, ModuleBuild, Seen, Sighting
-from vllm_forensics.model.report import Crash, Failure, Report
+from vllm_forensics.model.report import Crash, Failure
 from vllm_forensics.model.run import RunReport
 from vllm_forensics.model.sanitizer_sieve import signature_key
 from vllm_forensics.render.clean import clean
@@ -34,18 +34,15 @@ _SECONDS_A_WRITE: Final = 1.0
 _DEPTHS: Final = {Depth.NOTES: 0, Depth.STACK: 1, Depth.FULL: 2}
 
 
-def with_cases(report: Report) -> Report:
+def run_with_cases(report: RunReport) -> RunReport:
     """The report with what was known of each crash before; its own cores are recorded.
 
-    A store that cannot be used costs only this answer: it becomes the report's `store_failure`.
+    A store that cannot be used costs only this answer: it becomes one of the failures.
     """
-    crashes, failure = _recorded(report.crashes)
-    return replace(report, crashes=crashes, store_failure=failure)
-
-
-def run_with_cases(report: RunReport) -> RunReport:
-    """The same for what a run left."""
-    crashes, failure = _recorded(report.crashes)
+    recorder = CaseRecorder()
+    crashes = tuple(recorder.known(crash) for crash in report.crashes)
+    recorder.close()
+    failure = recorder.failure
     failures = report.failures if failure is None else (*report.failures, failure)
     return replace(report, crashes=crashes, failures=failures)
 
@@ -186,13 +183,6 @@ class CaseRecorder:
             builds=clean(_builds(crash)),
             example=_example(crash) if is_deepest else "",
         )
-
-
-def _recorded(crashes: tuple[Crash, ...]) -> tuple[tuple[Crash, ...], Failure | None]:
-    recorder = CaseRecorder()
-    found = tuple(recorder.known(crash) for crash in crashes)
-    recorder.close()
-    return found, recorder.failure
 
 
 def _told_s(crash: Crash) -> float | None:

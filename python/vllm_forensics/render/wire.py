@@ -200,19 +200,25 @@ class CoreReportWire(msgspec.Struct, frozen=True, kw_only=True):
     failures: list[FailureWire]
 
 
-def render_json(report: Report) -> str:
-    """The report as JSON, indented, ending in a newline. Strings must have been cleaned."""
-    return json_text(to_wire(report))
-
-
 def schema() -> dict[str, Any]:
     """The JSON schema of the report."""
     return msgspec.json.schema(CoreReportWire)
 
 
-def to_wire(report: Report) -> CoreReportWire:
-    """The report in the contract's names."""
-    return _report(report, [crash_to_wire(crash) for crash in report.crashes])
+def to_wire(report: Report, *, with_crashes: bool = True) -> CoreReportWire:
+    """The report in the contract's names; strings must have been cleaned.
+
+    Without the crashes, those that stand for groups are needed all the same: they know what was
+    seen before.
+    """
+    seen = {crash.core: crash.seen for crash in report.crashes}
+    failures = [*report.failures, *filter(None, [report.store_failure])]
+    return CoreReportWire(
+        schema="forensics.core/1",
+        crashes=[crash_to_wire(crash) for crash in report.crashes if with_crashes],
+        groups=[_group(group, seen.get(group.representative)) for group in report.groups],
+        failures=[_failure(failure) for failure in failures],
+    )
 
 
 def json_opening() -> str:
@@ -234,19 +240,8 @@ def json_closing(report: Report) -> str:
 
 
 def _around_crashes(report: Report) -> tuple[str, str]:
-    opening, _, closing = json_text(_report(report, [])).partition("[]")
+    opening, _, closing = json_text(to_wire(report, with_crashes=False)).partition("[]")
     return f"{opening}[", f"]{closing}"
-
-
-def _report(report: Report, crashes: list[CrashWire]) -> CoreReportWire:
-    seen = {crash.core: crash.seen for crash in report.crashes}
-    failures = [*report.failures, *filter(None, [report.store_failure])]
-    return CoreReportWire(
-        schema="forensics.core/1",
-        crashes=crashes,
-        groups=[_group(group, seen.get(group.representative)) for group in report.groups],
-        failures=[_failure(failure) for failure in failures],
-    )
 
 
 def crash_to_wire(crash: Crash) -> CrashWire:

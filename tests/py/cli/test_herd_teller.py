@@ -12,8 +12,9 @@ from vllm_forensics.investigate.herd import Explained
 from vllm_forensics.investigate.triage import group
 from vllm_forensics.model.answer import Depth, Gap
 from vllm_forensics.model.report import Crash, Failure, Report
+from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.terminal import TerminalStyle
-from vllm_forensics.render.wire import render_json
+from vllm_forensics.render.wire import to_wire
 
 FIRST = replace(null_crash("/cores/0"), depth=Depth.STACK)
 SECOND = replace(recursion_crash(), core="/cores/1", depth=Depth.STACK)
@@ -37,7 +38,7 @@ def teller(output: Path, *, as_json: bool = True) -> HerdTeller:
 def at_once(*results: Crash | Failure) -> str:
     crashes = tuple(result for result in results if isinstance(result, Crash))
     failures = tuple(result for result in results if isinstance(result, Failure))
-    return render_json(Report(crashes=crashes, groups=group(crashes), failures=failures))
+    return json_text(to_wire(Report(crashes=crashes, groups=group(crashes), failures=failures)))
 
 
 def explained(*places: int, is_final: bool = True) -> list[Explained]:

@@ -18,7 +18,6 @@ from vllm_forensics.investigate.cases import (
     list_cases,
     note_case,
     the_case,
-    with_cases,
 )
 from vllm_forensics.investigate.herd import Explained
 from vllm_forensics.investigate.triage import group
@@ -37,6 +36,14 @@ def core_of(
     path.write_bytes(b"a core")
     os.utime(path, (written_s, written_s))
     return replace(crash, core=str(path))
+
+
+def with_cases(report: Report) -> Report:
+    """The report with what was known of its crashes, which are recorded."""
+    recorder = CaseRecorder()
+    crashes = tuple(recorder.known(crash) for crash in report.crashes)
+    recorder.close()
+    return replace(report, crashes=crashes, store_failure=recorder.failure)
 
 
 def report_of(*crashes: Crash) -> Report:

@@ -13,7 +13,8 @@ from tests.py.support.reports import a_report, single_report
 from vllm_forensics.model.report import Report
 from vllm_forensics.model.stack import Variable
 from vllm_forensics.render.clean import clean
-from vllm_forensics.render.wire import arguments_text, render_json
+from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.wire import arguments_text, to_wire
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMAS = ROOT / "docs" / "schemas"
@@ -39,7 +40,7 @@ ORIGIN = {"what", "function", "file", "line", "instruction", "value", "certainty
 
 
 def parsed(report: Report) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(render_json(report))
+    found: dict[str, Any] = json.loads(json_text(to_wire(report)))
     return found
 
 
@@ -134,4 +135,4 @@ def test_arguments_are_one_text_or_null() -> None:
 
 
 def test_the_text_ends_with_a_newline() -> None:
-    assert render_json(EMPTY).endswith("}\n")
+    assert json_text(to_wire(EMPTY)).endswith("}\n")
