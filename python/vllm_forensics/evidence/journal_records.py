@@ -32,6 +32,7 @@ EMBEDDED: Final = "(in the journal)"
 _CORE_IN_JSON: Final = re.compile(rb'"COREDUMP" ?: ?\[')
 _INFO_LINE: Final = re.compile(r"^ *([A-Z][A-Za-z -]*[A-Za-z]): (.*)$")
 _INFO_START: Final = re.compile(r"^ *PID: \d+ \(", re.MULTILINE)
+_INFO_MORE: Final = re.compile(r"^ *Timestamp: ", re.MULTILINE)
 _INFO_FIELDS: Final = {
     "Command Line": "COREDUMP_CMDLINE",
     "Executable": "COREDUMP_EXE",
@@ -68,7 +69,8 @@ def is_journal_export(head: bytes) -> bool:
 def is_coredumpctl(head: bytes) -> bool:
     """Does a text begin like what coredumpctl prints, for people or as JSON?"""
     text = head.decode("utf-8", "replace")
-    if _INFO_START.search(text) is not None or _ROW.search(text) is not None:
+    is_info = _INFO_START.search(text) is not None and _INFO_MORE.search(text) is not None
+    if is_info or _ROW.search(text) is not None:
         return True
     return text.lstrip().startswith("[") and '"corefile"' in text
 

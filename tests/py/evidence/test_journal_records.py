@@ -257,6 +257,7 @@ def test_a_record_without_a_process_is_none() -> None:
         b"",
         b'{"a":1,"__proto__":"x"}',
         b"hello\n",
+        b"PID: 4 (x) and nothing else\n",
     ],
 )
 def test_what_is_no_journal_is_not_taken_for_one(head: bytes) -> None:
