@@ -6,10 +6,12 @@ other; where C code calls Python again, a new loop begins, and Python marks that
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
+from vllm_forensics.model.report import ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
 
 EVALUATION: Final = "_PyEval_EvalFrameDefault"
@@ -17,6 +19,7 @@ _TAIL_CALLS: Final = "_TAIL_CALL_"
 """CPython 3.14 may be built with one C function for each instruction; each stands for the loop."""
 _BEGINNINGS: Final = {"_start", "clone", "__clone", "clone3", "__clone3"}
 """What a thread's outermost frame is, before the C library of glibc 2.34 and after."""
+_OPENMP: Final = re.compile(r"lib(gomp|omp|iomp5)[.-]")
 _TAKES_GIL: Final = "take_gil"
 
 
@@ -46,6 +49,35 @@ def lacks_loop(native: tuple[Frame, ...], merged: tuple[Frame, ...]) -> bool:
     """
     is_whole = bool(native) and native[-1].function in _BEGINNINGS
     return is_whole and merged[-1].kind is FrameKind.PYTHON
+
+
+def parallel_caller(threads: tuple[ThreadReport, ...]) -> ThreadReport | None:
+    """The thread that gave the crashing one its work: it is inside a parallel loop, below Python.
+
+    None where the crashing thread, the first, is not one that OpenMP made, and where more threads
+    than one may have begun the loop.
+    """
+    crashed, *others = threads
+    frames = crashed.stack.frames
+    at = _first_of_openmp(frames)
+    if at is None or not any(frame.function in _BEGINNINGS for frame in frames):
+        return None
+    body = next((frame.module for frame in frames[:at][::-1] if frame.module), None)
+    callers = [thread for thread in others if _began_loop(thread.stack.frames, body)]
+    return callers[0] if body is not None and len(callers) == 1 else None
+
+
+def _began_loop(frames: tuple[Frame, ...], body: str | None) -> bool:
+    """Is it below a module's call into OpenMP, and below Python?"""
+    at = _first_of_openmp(frames)
+    below = frames[at:] if at is not None else ()
+    is_in_python = any(frame.kind is FrameKind.PYTHON for frame in below)
+    return is_in_python and any(frame.module == body for frame in below)
+
+
+def _first_of_openmp(frames: tuple[Frame, ...]) -> int | None:
+    names = ((frame.module or "").rsplit("/", 1)[-1] for frame in frames)
+    return next((at for at, name in enumerate(names) if _OPENMP.match(name)), None)
 
 
 def gil_of(thread: PythonThread | None, native: tuple[Frame, ...]) -> str | None:

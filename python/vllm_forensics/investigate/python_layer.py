@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.capture.python_stacks import PythonStacks, has_pystack
-from vllm_forensics.diagnosis.mixed_stack import EVALUATION, gil_of, lacks_loop, merge_stack
+from vllm_forensics.diagnosis.mixed_stack import (
+    EVALUATION,
+    gil_of,
+    lacks_loop,
+    merge_stack,
+    parallel_caller,
+)
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
 from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.errors import ToolError
@@ -172,14 +178,28 @@ def _with_signature(crash: Crash) -> Crash:
 
 
 def _with_caller(crash: Crash) -> Crash:
-    """One more sentence: which Python code led there."""
-    calls = _python_frames(crash.threads[0])
+    """One more sentence: which Python code led there, in this thread or in the one it works for."""
+    sentence = ""
+    caller = parallel_caller(crash.threads)
+    if caller is not None and not _python_frames(crash.threads[0]):
+        place = _python_place(caller.stack.frames)
+        sentence = (
+            f" The thread works in a parallel loop of thread {caller.tid}, which in Python was "
+            f"below {place}."
+        )
+    elif place := _python_place(_python_frames(crash.threads[0])):
+        sentence = f" In Python it was below {place}."
+    return replace(crash, explanation=crash.explanation + sentence)
+
+
+def _python_place(frames: tuple[Frame, ...]) -> str | None:
+    """The innermost Python function of the user's own, or any; None where there is none."""
+    calls = [frame for frame in frames if frame.kind is FrameKind.PYTHON]
     own = next((frame for frame in calls if is_own(frame)), next(iter(calls), None))
     if own is None:
-        return crash
+        return None
     place = f" ({own.file}:{own.line})" if own.file and own.line else ""
-    sentence = f" In Python it was below {own.function}{place}."
-    return replace(crash, explanation=crash.explanation + sentence)
+    return f"{own.function}{place}"
 
 
 def _python_frames(thread: ThreadReport) -> tuple[Frame, ...]:

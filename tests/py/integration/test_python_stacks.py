@@ -32,6 +32,14 @@ extern "C" long count_elsewhere(Request* request) {
   return 0;
 }
 """
+PARALLEL = """\
+#include <omp.h>
+#include <unistd.h>
+extern "C" void scale(double* values) {
+#pragma omp parallel num_threads(2)
+  if (omp_get_thread_num() == 1) values[7] = 2; else sleep(60);  // line 5
+}
+"""
 PROGRAM = """\
 import ctypes, sys, threading, time
 library = ctypes.CDLL(sys.argv[1])
@@ -95,7 +103,11 @@ def crash_of(python: str, library: Path, where: str, folder: Path) -> Json:
 def shown(thread: Json) -> list[tuple[str, str | None]]:
     """The frames that are not the interpreter's or a runtime's, as (kind, function)."""
     mine = {"count", "call_back", "on_event", "serve", "<module>", "spin"}
-    return [(f["kind"], f["function"]) for f in thread["frames"] if f["function"] in mine]
+    return [tuple_of(frame) for frame in thread["frames"] if frame["function"] in mine]
+
+
+def tuple_of(frame: Json) -> tuple[str, str | None]:
+    return frame["kind"], frame["function"]
 
 
 @pytest.mark.parametrize("python", pythons())
@@ -143,6 +155,29 @@ def test_a_native_thread_that_crashed_comes_first(library: Path, tmp_path: Path)
     assert first["crashed"]
     assert shown(first) == [("native", "count")]
     assert ("python", "on_event") in shown(others[0])
+
+
+def test_the_python_code_that_began_a_parallel_loop_is_named(tmp_path: Path) -> None:
+    library = compile_program(PARALLEL, tmp_path / "libloop.so", "-shared", "-fPIC", "-fopenmp")
+    program = tmp_path / "loop.py"
+    program.write_text(
+        "import ctypes, sys\nlibrary = ctypes.CDLL(sys.argv[1])\n"
+        "def scale():\n    library.scale(None)\nscale()\n"
+    )
+    core = leave_core([sys.executable, str(program), str(library)], tmp_path / "crash")
+
+    [crash] = triage_in_process(core)["crashes"]
+
+    first, *others = crash["threads"]
+    assert not any(frame["kind"] == "python" for frame in first["frames"])
+    [caller] = [
+        t["id"] for t in others if ("python", "scale") in [tuple_of(f) for f in t["frames"]]
+    ]
+    assert crash["culprit"]["line"] == 5
+    assert (
+        f"The thread works in a parallel loop of thread {caller}, which in Python was below "
+        f"scale ({program}:4)." in crash["explanation"]
+    )
 
 
 def test_without_native_code_of_ones_own_the_culprit_is_python(tmp_path: Path) -> None:
