@@ -173,9 +173,9 @@ def test_a_damaged_journal_file_is_a_failure_and_no_traceback(tmp_path: Path) ->
 
 IN_A_MACHINE_OF_ITS_OWN = """
 set -e
-mount -t tmpfs tmpfs /var/log/journal
-mount -t tmpfs tmpfs /run/log
-mkdir /var/log/journal/$(cat /etc/machine-id)
+mount -t tmpfs tmpfs /var/log
+mount -t tmpfs tmpfs /run
+mkdir -p /var/log/journal/$(cat /etc/machine-id)
 cp "$1" /var/log/journal/$(cat /etc/machine-id)/system.journal
 shift
 exec "$@"
@@ -186,7 +186,6 @@ exec "$@"
 def test_this_machines_own_journal_is_asked(tmp_path: Path, arguments: list[str]) -> None:
     need_own_mounts()
     journal = journal_of((DATA / "kept.export").read_bytes(), tmp_path / "a.journal")
-    Path("/var/log/journal").mkdir(exist_ok=True)
     command = [COMMAND, "core", "--format", "json", "--no-store", "-q", *arguments]
 
     done = subprocess.run(

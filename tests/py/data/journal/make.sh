@@ -16,11 +16,8 @@ if [ "${2:-}" != inside ]; then exec unshare --mount --uts --propagation private
 
 work=/opt/cache-demo # its name stands in the records
 mkdir "$work"
-for folder in /run /var/log/journal /var/lib/systemd/coredump; do
-  mkdir -p "$folder"
-  mount -t tmpfs tmpfs "$folder"
-done
-mkdir -p /run/systemd/journal /run/log/journal
+for folder in /run /var/log /var/lib/systemd /etc/systemd; do mount -t tmpfs tmpfs "$folder"; done
+mkdir -p /run/systemd/journal /run/log/journal /var/log/journal /var/lib/systemd/coredump
 trap 'rm -r "$work"; kill $(jobs -p)' EXIT
 cd "$work"
 hostname=crashed
@@ -37,8 +34,7 @@ systemd-socket-activate -l /run/systemd/coredump --seqpacket -a "$handler" &
 sleep 1
 
 crash() { # case, settings of coredump.conf
-  printf '[Coredump]\n%s\n' "$2" >"$work/coredump.conf"
-  mount --bind "$work/coredump.conf" /etc/systemd/coredump.conf
+  printf '[Coredump]\n%s\n' "$2" >/etc/systemd/coredump.conf
   cat >steps <<GDB
 run
 python
@@ -51,7 +47,6 @@ kill
 GDB
   env -i LC_ALL=C.UTF-8 PATH="$PATH" gdb -nx -batch -x steps --args "$work/cache" --port 80 --api-key sk-notreal1234567890
   sleep 2
-  umount /etc/systemd/coredump.conf
   local journal=(journalctl --no-pager --all "--output-fields=$fields" -n 1
     MESSAGE_ID=fc2e22bc6ee647b6b90729ab34a250b1)
   "${journal[@]}" -o export >"$here/$1.export"
@@ -61,7 +56,6 @@ GDB
   coredumpctl --no-pager list >"$here/list.txt"
 }
 
-touch /etc/systemd/coredump.conf
 crash kept ''
 crash truncated $'ProcessSizeMax=64K\nExternalSizeMax=64K'
 crash unkept 'Storage=none'
