@@ -15,7 +15,7 @@ from vllm_forensics.evidence.gdb_index import UnitRange, UnitTable
 from vllm_forensics.evidence.modules import ModuleFile
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Gap, Known, Tier
-from vllm_forensics.model.process import Module
+from vllm_forensics.model.process import Address, Module
 from vllm_forensics.model.stack import Frame
 
 _SMALL: Final = 16 << 20
@@ -42,10 +42,11 @@ class GdbBudget:
 
     def affordable(self, frames: Sequence[Frame]) -> list[Frame]:
         """The frames, the innermost first, without those that would cost too much."""
+        units = self._units_of(frames)
         chosen = []
         left = _UNITS
         for frame in frames:
-            cost, unit = self._cost(frame)
+            cost, unit = self._cost(frame, units)
             if cost > left and self.is_limited:
                 self._leave_out(frame, cost)
                 continue
@@ -65,15 +66,29 @@ class GdbBudget:
         ranges = self._ranges.get(module.path)
         return table.index(ranges) if table is not None and ranges else None
 
-    def _cost(self, frame: Frame) -> tuple[int, UnitRange | None]:
+    def _units_of(self, frames: Sequence[Frame]) -> dict[Address, UnitRange]:
+        """The unit of each program counter in a module with huge debug information."""
+        addresses: dict[Module, dict[int, Address]] = {}
+        for frame in frames:
+            module = self._notes.module_at(frame.pc)
+            if isinstance(module, Known):
+                # A return address may be the first of another unit.
+                address = frame.pc - module.value.bias - (frame.index > 0)
+                addresses.setdefault(module.value, {})[address] = frame.pc
+        units = {}
+        for place, pcs in addresses.items():
+            table = self._table(place)
+            found = table.at(pcs) if table is not None else {}
+            units.update({pcs[address]: unit for address, unit in found.items()})
+        return units
+
+    def _cost(self, frame: Frame, units: dict[Address, UnitRange]) -> tuple[int, UnitRange | None]:
         """Bytes of debug information that gdb reads beyond what was paid for, and the unit."""
         module = self._notes.module_at(frame.pc)
         table = self._table(module.value) if isinstance(module, Known) else None
         if table is None or isinstance(module, Gap):
             return 0, None
-        # A return address may be the first of another unit.
-        address = frame.pc - module.value.bias - (frame.index > 0)
-        unit = table.at([address]).get(address)
+        unit = units.get(frame.pc)
         if unit is None:
             return table.size, None
         paid = {one.offset for one in self._ranges.get(module.value.path, ())}
