@@ -301,6 +301,15 @@ def test_a_core_after_the_option_is_a_core_and_no_address(crashed: Crashed, tmp_
         assert server.asked
 
 
+def test_what_it_is_not_for_is_said(crashed: Crashed, tmp_path: Path) -> None:
+    with stranger(not_found) as server:
+        answer = explained(crashed, tmp_path, "--audit", "--debuginfod", server.url)
+
+        assert answer.status == 2
+        assert "not for --pid or --audit" in answer.stderr
+        assert server.asked == []
+
+
 def test_an_option_without_any_server_says_what_to_type(crashed: Crashed, tmp_path: Path) -> None:
     answer = explained(crashed, tmp_path, "--debuginfod")
 

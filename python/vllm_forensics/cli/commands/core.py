@@ -156,6 +156,11 @@ def command(paths: tuple[str, ...], **options: object) -> None:
 
 def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) -> None:
     paths, servers = _servers(paths, chosen.debuginfod)
+    if servers and (chosen.audit or chosen.pid is not None):
+        raise UsageError(
+            "--debuginfod is for cores that are explained, not for --pid or --audit",
+            remedy="forensics core --debuginfod CORE   (--pid names its snapshots: they are cores)",
+        )
     settings = TriageOptions(
         executable=chosen.executable,
         sysroot=chosen.sysroot,
