@@ -217,7 +217,8 @@ class _Writer:
         table = _grid(2)
         for fact in facts:
             place = self._short(fact.source) + (f":{fact.line}" if fact.line is not None else "")
-            table.add_row(Text(" " * indent + place, style="quiet"), Text(fact.text))
+            shown = _tail(place, _SOURCE_WIDTH - indent)
+            table.add_row(Text(" " * indent + shown, style="quiet"), Text(fact.text))
         return table
 
     def _short(self, text: str) -> str:
@@ -232,6 +233,11 @@ _PLURALS: Final = {
     "supervisor": ("supervisor log", "supervisor logs"),
     "sandbox": ("sandbox trace", "sandbox traces"),
 }
+
+
+def _tail(path: str, width: int) -> str:
+    """The end of a path, which tells more than its beginning."""
+    return path if len(path) <= width else f"…{path[1 - width :]}"
 
 
 def _grid(columns: int) -> Table:
