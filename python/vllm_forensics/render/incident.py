@@ -46,8 +46,14 @@ def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[Renderable
         yield symbolization_in_text(answer.symbolization)
     for failure in answer.failures:
         yield Text()
-        yield labelled("not read" if answer.incidents else "", f"{failure.path} {failure.error}")
+        yield labelled(
+            "not read" if answer.incidents else "", f"{_log_name(failure.path)} {failure.error}"
+        )
         yield labelled("Next", failure.remedy)
+
+
+def _log_name(path: str) -> str:
+    return "standard input" if path == "-" else path
 
 
 def _kind(incident: Incident) -> tuple[str | None, ...]:

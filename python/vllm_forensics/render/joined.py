@@ -200,8 +200,11 @@ class _Writer:
         yield Text()
         yield Text("Not read, or not whole", style="head")
         table = _grid(2)
-        for failure in self._report.failures[:_MAX_SOURCES]:
+        shown = self._report.failures[:_MAX_SOURCES]
+        for failure in shown:
             table.add_row(Text(f"  {self._short(failure.path)}"), Text(failure.error))
+        for remedy in dict.fromkeys(failure.remedy for failure in shown):  # each once
+            table.add_row("", Text(self._short(remedy), style="quiet"))
         yield table
         left = len(self._report.failures) - _MAX_SOURCES
         if left > 0:
