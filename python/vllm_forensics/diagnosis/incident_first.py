@@ -14,6 +14,7 @@ _ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 """Signals by which one process asks another to end."""
 _TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
 _WARNING_ONLY: Final = re.compile(r"No available shared memory broadcast block")
+_NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
 MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 """What only tools see, and no user."""
 OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
@@ -58,16 +59,22 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         return first
     # Nothing but what others noticed, an orderly end, or a wait without an end.
     for kinds in (
-        {ClueKind.HANG},
         {ClueKind.CHILD},
+        {ClueKind.HANG},
         {ClueKind.STACK},
         {ClueKind.ECHO},
         {ClueKind.ABORT},
     ):
-        found = [clue for clue in clues if clue.kind in kinds]
+        found = [clue for clue in clues if clue.kind in kinds and not _of_network(clue)]
         if found:
             return _most_telling(found)
     return None
+
+
+def _of_network(clue: Clue) -> bool:
+    """Does it tell of no more than a connection's end? Clients go away every day."""
+    is_echo = clue.kind is ClueKind.ECHO and not clue.python
+    return is_echo and _NETWORK.match(clue.detail or clue.text) is not None
 
 
 def is_death(clue: Clue) -> bool:

@@ -41,7 +41,13 @@ _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The frame to blame; None where every frame is a runtime's."""
-    for call in calls[_above_the_signal(calls) :]:
+    start = _above_the_signal(calls)
+    # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
+    return _blamed(calls[start:]) or _blamed(calls[: max(0, start - 1)])
+
+
+def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
+    for call in calls:
         if call.module is not None and _is_runtime(call.module):
             continue
         if call.function is None:
@@ -52,7 +58,7 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
             continue
         return call
     # The standard library's templates are compiled into the library that uses them.
-    for call in calls[_above_the_signal(calls) :]:
+    for call in calls:
         if call.module is not None and not _is_runtime(call.module):
             return NativeCall(function=None, module=call.module, offset=call.offset)
     return None

@@ -302,6 +302,8 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "Use `faulthandler` to see where a Segmentation fault happens.",
         "#0 building with the default instance using docker driver",
         "We handle SIGTERM and exit with code 143; gunicorn sends SIGKILL after the timeout.",
+        "When a worker dies, one cannot tell a kill (exit code -9) from a fault (-11).",
+        "INFO: client 10.0.0.7: Connection reset by peer",
         "OOMKilled (exit code 137) means that the kernel ended the container.",
         "  \u2022 Pod status: OOMKilled",
         "Ever been stopped by an 'Illegal instruction (core dumped)' error on an old machine?",
@@ -550,6 +552,29 @@ def test_an_exception_whose_name_was_cut_off_is_named_by_the_line_that_raises_it
 
     (clue,) = parse_incident_log([log]).clues
     assert (clue.kind, clue.detail) == (ClueKind.ECHO, "EngineDeadError")
+
+
+def test_waiting_for_the_others_is_no_cause_where_one_of_them_died() -> None:
+    incident = incident_of(
+        "DEBUG [shm.py:456] No available shared memory broadcast block found in 60 second.",
+        "ERROR [multiproc_executor.py:140] Worker proc VllmWorker-1 died unexpectedly, stopping.",
+        "DEBUG [shm.py:456] No available shared memory broadcast block found in 60 second.",
+    )
+
+    death = incident.first_death
+    assert (death.role, death.cause.kind) == (ProcessRole.WORKER, CauseClass.UNKNOWN)
+
+
+def test_a_nameless_libc_below_a_thread_is_not_what_handled_the_signal() -> None:
+    incident = incident_of(
+        "Program received signal SIGSEGV, Segmentation fault.",
+        "#0  0x00007ffff6ca435e in take_fast () from /opt/app/libpool.so.0",
+        "#1  0x00007ffff618c4f9 in serve () from /opt/app/libpool.so.0",
+        "#2  0x00007ffff5ca339d in ?? () from /usr/lib/libc.so.6",
+        "#3  0x00007ffff5d2849c in ?? () from /usr/lib/libc.so.6",
+    )
+
+    assert incident.first_death.function == "take_fast"
 
 
 def test_torchrun_says_which_of_many_failures_was_the_first() -> None:

@@ -180,6 +180,13 @@ GPU: Final = Family(
         ),
         Phrase(
             ClueKind.GPU,
+            "CUDA error ",
+            r"(?P<detail>CUDA error \d{1,4} at \S{1,300}:\d{1,6}: (?!out of memory|invalid device|"
+            r"initialization|no kernel).{1,120})",
+            "CUDA error 716 at /src/ggml-cuda.cu:7104: misaligned address",
+        ),
+        Phrase(
+            ClueKind.GPU,
             "CUDA failure ",
             r"(?P<detail>Cuda failure (?:\d{1,20} )?'[^']{1,100}')",
             "NCCL WARN Cuda failure 'an illegal memory access was encountered' CUDA failure x",

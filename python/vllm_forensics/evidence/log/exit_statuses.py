@@ -113,6 +113,7 @@ STATUSES: Final = Family(
             rf"\(exit (?:code|status):? {_DEADLY}\)",
             "error: the build failed (exit code 139)",
             of_another=True,
+            in_prose=True,
         ),
         Phrase(
             ClueKind.CHILD,

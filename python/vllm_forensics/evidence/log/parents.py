@@ -100,6 +100,7 @@ PYTHON: Final = Family(
                 r"(?:(?<!\w)\w{1,60},? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,
+                in_prose=True,
             )
             for needle, example in (
                 ("xitcode=-", "Process SpawnProcess-1 pid=4242 ended with exitcode=-11"),
