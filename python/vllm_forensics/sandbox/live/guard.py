@@ -16,6 +16,10 @@ OUR_ERRORS: Final = (*ENGINE_ERRORS, ForensicsError, msgspec.MsgspecError)
 """What our code can raise over an engine that it does not know."""
 
 
+_LOOKED_THROUGH: Final = frozenset({"free_blocks", "touch", "finish_requests"})
+"""Their wrappers look through what they are given: an iterator would be used up by that."""
+
+
 class Watching(Protocol):
     """Who is told of what the wrappers see."""
 
@@ -56,24 +60,27 @@ def guarded(original: Callable[..., Any], wrapper: Wrapper, watching: Watching) 
         return call.result
 
     watched = wrapper(observed)
+    looked_through = original.__name__ in _LOOKED_THROUGH
 
     @wraps(original)
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
         if not watching.watches(self):
             return original(self, *arguments, **options)
-        # A wrapper may look through an iterator, which then is used up.
-        given = [list(value) if isinstance(value, Iterator) else value for value in arguments]
+        if looked_through:
+            arguments = tuple(
+                list(value) if isinstance(value, Iterator) else value for value in arguments
+            )
         call = _Call()
         calls.append(call)
         try:
-            return watched(self, *given, **options)
+            return watched(self, *arguments, **options)
         except OUR_ERRORS as error:
             if error is call.raised:
                 raise
             watching.give_up(error)
             if call.raised is not None:
                 raise call.raised from None
-            return call.result if call.made else original(self, *given, **options)
+            return call.result if call.made else original(self, *arguments, **options)
         finally:
             calls.pop()
 

@@ -17,6 +17,7 @@ _NEEDED: Final = frozenset(
     {"add_request", "schedule", "update_from_output", "get_new_blocks", "free_blocks"}
 )
 """Without these there is nothing to tell."""
+_FOR_REQUEST: Final = frozenset({"allocate_slots", "free"})
 _ORIGINALS: Final[dict[tuple[type, str], Any]] = {}
 """What stood in the classes before us: a later session must not wrap an earlier one's wrappers."""
 
@@ -44,8 +45,32 @@ def put_around(scheduler: Any, session: LiveSession) -> list[str]:
     for (owner, name), wrapper in methods.items():
         if name in owner.__dict__:
             original = _ORIGINALS.setdefault((owner, name), owner.__dict__[name])
-            setattr(owner, name, guarded(original, wrapper, session))
+            light = name in _FOR_REQUEST
+            method = _marking(original, session) if light else guarded(original, wrapper, session)
+            setattr(owner, name, method)
     return unseen
+
+
+def _marking(original: Callable[..., Any], session: LiveSession) -> Callable[..., Any]:
+    """Notes for which request the engine works; nothing in it can fail.
+
+    One of these is called for each request and step: a guard around it would be felt.
+    """
+    recorder = session.recorder
+
+    @wraps(original)
+    def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = recorder.request
+        recorder.request = getattr(arguments[0], "request_id", None) if arguments else None
+        try:
+            return original(self, *arguments, **options)
+        except BaseException:
+            recorder.failing = recorder.failing or recorder.request
+            raise
+        finally:
+            recorder.request = before
+
+    return method
 
 
 def _of_scheduler(session: LiveSession) -> dict[str, Wrapper]:
@@ -94,16 +119,12 @@ def _completing(session: LiveSession) -> Wrapper:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
         def update(self: Any, scheduler_output: Any, *arguments: Any, **options: Any) -> Any:
-            before = session.outputs_of(scheduler_output)
-            session.completing = True
             try:
                 result = original(self, scheduler_output, *arguments, **options)
             except BaseException as error:
                 session.raised(error)
                 raise
-            finally:
-                session.completing = False
-            session.completed(scheduler_output, before)
+            session.completed(scheduler_output)
             return result
 
         return update
@@ -117,8 +138,7 @@ def _finishing(session: LiveSession) -> Wrapper:
         def finish(self: Any, request_ids: Any, finished_status: Any, *more: Any) -> Any:
             before = session.unfinished()
             result = original(self, request_ids, finished_status, *more)
-            if not session.completing:  # then the step's own line tells it
-                session.aborted(before, finished_status.name)
+            session.aborted(before, finished_status.name)
             return result
 
         return finish

@@ -6,7 +6,6 @@ import hashlib
 import secrets
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -60,12 +59,19 @@ class LiveRecorder(Recorder):
     _depth = 4
 
 
-@dataclass(slots=True)
 class _Known:
-    """A request that came, and how many of its blocks' hashes were told."""
+    """A request that came, and how much of it was told."""
 
-    request: Any
-    hashes: int = 0
+    __slots__ = ("block_hashes", "hashes", "outputs", "request")
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+        self.outputs = 0
+        """Tokens that it has put out."""
+        self.hashes = 0
+        known = getattr(request, "block_hashes", None)
+        self.block_hashes: list[Any] = known if isinstance(known, list) else []
+        """Of its full blocks; requests have them since 0.10, in a list that grows."""
 
 
 class LiveSession:
@@ -85,13 +91,14 @@ class LiveSession:
         self._scheduler: Any = None
         self._watched: frozenset[int] = frozenset()
         self._stopped = False
-        self.completing = False
+        self._sends = False
         self.recorder = LiveRecorder(JsonLines(self._buffer.extend), kept=0)
 
     def begin(self, scheduler: Any, header: HeaderLine) -> None:
         """Record this scheduler from now on."""
         self._header = header
         self._scheduler = scheduler
+        self._sends = header.live.connector is not None
         manager = scheduler.kv_cache_manager
         self._line(header)
         self._flush()
@@ -152,32 +159,25 @@ class LiveSession:
         )
         self._flush()
 
-    def outputs_of(self, output: Any) -> dict[str, int]:
-        """How many tokens each request of a step has put out so far."""
-        known = self._known
-        return {
-            name: known[name].request.num_output_tokens
-            for name in output.num_scheduled_tokens
-            if name in known
-        }
-
-    def completed(self, output: Any, before: dict[str, int]) -> None:
-        """The worker's answer was taken in."""
+    def completed(self, output: Any) -> None:
+        """The worker's answer was taken in. Called for every step: no call more than is needed."""
         tokens: dict[str, int] = {}
         status: dict[str, str] = {}
         hashes: dict[str, list[str]] = {}
-        for name, count in before.items():
+        left = self._scheduler.requests
+        for name in output.num_scheduled_tokens:
             known = self._known.get(name)
             if known is None:
                 continue
-            request = known.request
-            if request.num_output_tokens != count:
-                tokens[name] = request.num_output_tokens - count
-            new = self._new_hashes(known)
-            if new:
-                hashes[name] = new
-            if request.is_finished():
-                status[name] = request.status.name
+            outputs = known.request.num_output_tokens
+            if outputs != known.outputs:
+                tokens[name] = max(outputs - known.outputs, 0)
+                known.outputs = outputs
+            if len(known.block_hashes) != known.hashes:
+                hashes[name] = self._new_hashes(known)
+            # One whose blocks a connector still sends stays, and is finished.
+            if name not in left or (self._sends and known.request.is_finished()):
+                status[name] = known.request.status.name
                 del self._known[name]
         step, preempted = self._in_flight.pop(id(output), (self.recorder.step, []))
         running = len(self._scheduler.running)
@@ -235,12 +235,9 @@ class LiveSession:
         self._flush()
 
     def _new_hashes(self, known: _Known) -> list[str]:
-        """Of the blocks that became full since the last time; requests have them since 0.10."""
-        hashes = getattr(known.request, "block_hashes", None)
-        if not isinstance(hashes, list) or len(hashes) == known.hashes:
-            return []
-        new = [self._digest(value) for value in hashes[known.hashes :]]
-        known.hashes = len(hashes)
+        """Of the blocks that became full since the last time."""
+        new = [self._digest(value) for value in known.block_hashes[known.hashes :]]
+        known.hashes += len(new)
         return new
 
     def _digest(self, value: object) -> str:
