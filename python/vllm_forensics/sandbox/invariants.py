@@ -46,8 +46,9 @@ def leaks_in(snapshot: Snapshot) -> Iterator[Broken]:
 
 
 def _free_list(pool: PoolState) -> Iterator[Broken]:
-    twice = next((block for block, times in Counter(pool.free).items() if times > 1), None)
-    if twice is not None:
+    free = set(pool.free)
+    if len(free) < len(pool.free):
+        twice = next(block for block, times in Counter(pool.free).items() if times > 1)
         yield (
             ViolationKind.FREE_LIST,
             f"block {twice} stands in the free list twice: two requests would get it",
@@ -64,7 +65,7 @@ def _free_list(pool: PoolState) -> Iterator[Broken]:
             None,
             pool.name,
         )
-    kept = next((block for block in pool.free if block in pool.reserved), None)
+    kept = next((block for block in pool.reserved if block in free), None)
     if kept is not None:
         yield (
             ViolationKind.FREE_LIST,
@@ -73,8 +74,9 @@ def _free_list(pool: PoolState) -> Iterator[Broken]:
             kept,
             pool.name,
         )
-    held = next((block for block in pool.free if pool.references[block] > 0), None)
-    if held is not None:
+    references = pool.references
+    both = [block for block in pool.free if references[block] > 0]
+    for held in both[:1]:
         yield (
             ViolationKind.FREE_LIST,
             f"block {held} stands in the free list and is held {pool.references[held]} times",
@@ -85,10 +87,9 @@ def _free_list(pool: PoolState) -> Iterator[Broken]:
 
 
 def _conservation(pool: PoolState) -> Iterator[Broken]:
-    free = set(pool.free) | set(pool.reserved)
-    lost = [
-        block for block, count in enumerate(pool.references) if count == 0 and block not in free
-    ]
+    free = {*pool.free, *pool.reserved}
+    unheld = [block for block, count in enumerate(pool.references) if count == 0]
+    lost = [] if free.issuperset(unheld) else [block for block in unheld if block not in free]
     if lost:
         yield (
             ViolationKind.CONSERVATION,
@@ -98,9 +99,8 @@ def _conservation(pool: PoolState) -> Iterator[Broken]:
             lost[0],
             pool.name,
         )
-    counted = ((b, n) for b, n in enumerate(pool.references) if b not in pool.reserved)
-    negative = next((block for block, count in counted if count < 0), None)
-    if negative is not None:
+    below = [block for block, count in enumerate(pool.references) if count < 0]
+    for negative in [block for block in below if block not in pool.reserved][:1]:
         yield (
             ViolationKind.REFERENCE_COUNT,
             f"block {negative} is held {pool.references[negative]} times",
@@ -129,11 +129,12 @@ def _references(pool: PoolState, requests: tuple[RequestState, ...]) -> Iterator
     for request in requests:
         if request.pool == pool.name:
             for table in request.tables:
-                for block in set(table):
-                    named[block] += 1
-                    owner[block] = request.id
-    for block, count in enumerate(pool.references):
-        if block not in pool.reserved and count >= 0 and count != named[block]:
+                named.update(set(table))
+                owner.update(dict.fromkeys(table, request.id))
+    held = {block for block, count in enumerate(pool.references) if count > 0}
+    for block in sorted((held | named.keys()).difference(pool.reserved)):
+        count = pool.references[block]
+        if 0 <= count != named[block]:
             yield (
                 ViolationKind.REFERENCE_COUNT,
                 f"block {block} is counted as held {count} times and stands in "

@@ -237,7 +237,7 @@ class V1Engine:
                     total=pool.num_gpu_blocks,
                     reserved=(self._null,),
                     free=tuple(free_blocks(pool)),
-                    references=tuple(block.ref_cnt for block in pool.blocks),
+                    references=tuple([block.ref_cnt for block in pool.blocks]),
                     counted_free=pool.free_block_queue.num_free_blocks,
                     misfiled=tuple(misfiled_blocks(pool)),
                 ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,14 +26,16 @@ def free_blocks(pool: Any) -> Iterator[int]:
 def misfiled_blocks(pool: Any) -> Iterator[int]:
     """Blocks that the cache finds under a hash that they do not have, or not under theirs."""
     cache = pool.cached_block_hash_to_block
-    found: dict[int, list[Any]] = defaultdict(list)
+    further = getattr(pool, "cached_block_hashes_by_block", {})
+    own = {b.block_id: found for b in pool.blocks if (found := b.block_hash) is not None}
+    wrong: set[int] = set()
     # Until 0.10 a plain dictionary, whose values are dictionaries by block.
     for content, blocks in getattr(cache, "_cache", cache).items():
         for block in blocks.values() if isinstance(blocks, dict) else (blocks,):
-            found[block.block_id].append(content)
-    further = getattr(pool, "cached_block_hashes_by_block", {})
-    for block in pool.blocks:
-        own, places = block.block_hash, found.get(block.block_id, [])
-        noted = [] if own is None else [own, *further.get(block.block_id, ())]
-        if len(places) != len(noted) or any(place not in noted for place in places):
-            yield block.block_id
+            number = block.block_id
+            if own.get(number) == content:
+                del own[number]
+            elif content not in further.get(number, ()):
+                wrong.add(number)
+    # What is left was not found.
+    yield from sorted(wrong | own.keys())
