@@ -20,6 +20,7 @@ from vllm_forensics.model.report import Crash, Failure, Report, SourceExcerpt, T
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, FrameKind, Variable
 from vllm_forensics.render.moments import day
+from vllm_forensics.render.short_names import short_name
 
 _THEME: Final = Theme(
     {
@@ -218,12 +219,14 @@ class _Writer:
         is_culprit = crash.culprit is not None and frame.index == crash.culprit.index
         line = Text("▶ " if is_culprit else "  ", style="mark")
         line.append(f"#{frame.index:<2} ", style="quiet")
-        line.append(
-            _function(frame).ljust(_FUNCTION_WIDTH), style="culprit" if is_culprit else "head"
-        )
-        line.append(f"  {_place(frame)}", style="none")
-        if frame.kind in _NOTED:
-            line.append(f"  {_NOTED[frame.kind]}", style="quiet")
+        noted = f"  {_NOTED[frame.kind]}" if frame.kind in _NOTED else ""
+        place = f"  {_place(frame)}{noted}"
+        room = max(_FUNCTION_WIDTH, self._style.width - len(line) - len(place))
+        name = _function(frame).ljust(_FUNCTION_WIDTH)
+        name = name if len(name) <= room else f"{name[: room - 1]}…"
+        line.append(name, style="culprit" if is_culprit else "head")
+        line.append(place.removesuffix(noted), style="none")
+        line.append(noted, style="quiet")
         yield line
         if is_culprit and crash.excerpt is not None:
             yield from _source(crash.excerpt)
@@ -414,7 +417,7 @@ def _function(frame: Frame | None) -> str:
     if frame.kind is FrameKind.SIGNAL:
         return "(signal handler called)"
     if frame.function is not None and frame.names_trusted:
-        return frame.function
+        return short_name(frame.function)
     if frame.module is None:
         return f"{frame.pc:#x}"
     return f"{frame.module.rsplit('/', 1)[-1]}+{frame.module_offset or 0:#x}"

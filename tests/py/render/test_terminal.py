@@ -1,5 +1,7 @@
 """What a person sees, kept as files; UPDATE_SNAPSHOTS=1 writes them anew."""
 
+from dataclasses import replace
+
 import pytest
 from tests.py.support.reports import a_report, null_crash, single_report
 from tests.py.support.snapshots import compare, without_escapes
@@ -39,6 +41,23 @@ def test_no_line_is_wider_than_the_terminal(name: str) -> None:
     text = without_escapes(render_terminal(report, style, OWN))
 
     assert max(len(line) for line in text.splitlines()) <= style.width
+
+
+def test_a_long_name_leaves_room_for_its_place() -> None:
+    [crash] = single_report().crashes
+    thread = crash.threads[0]
+    frame = thread.stack.frames[0]
+    named = replace(frame, function=f"cache<{'block, ' * 20}>::{'read' * 30}", line=12345)
+    frames = (named, *thread.stack.frames[1:])
+    thread = replace(thread, stack=replace(thread.stack, frames=frames))
+    crash = replace(crash, threads=(thread, *crash.threads[1:]))
+    report = replace(single_report(), crashes=(crash,))
+
+    text = render_terminal(report, TerminalStyle(width=80), OWN)
+
+    [line] = [line for line in text.splitlines() if "cache<…>::read" in line and "#0" in line]
+    assert line.endswith(":12345")
+    assert len(line) == 80
 
 
 def test_without_colour_there_is_no_escape() -> None:
