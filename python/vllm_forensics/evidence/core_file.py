@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from functools import cached_property
 from typing import Final, Protocol
@@ -100,7 +101,9 @@ class CoreImage:
         notes = self._read_notes(layout)
         self._process, self._signal, self._threads = notes.process, notes.signal, notes.threads
         self._regions = Regions(self._segments, notes.files)
-        self._memory = CoreMemory(data, self._regions, self._file_behind)
+        # Weakly: a thousand images are not to wait in cycles for a garbage collection.
+        itself = weakref.ref(self)
+        self._memory = CoreMemory(data, self._regions, lambda at: _file_behind(itself(), at))
         self._decoded: dict[Address, Answer[tuple[Instruction, ...]]] = {}
         self._signal_frames: dict[int, tuple[SignalFrame, ...]] = {}
         self._table = self._listed_modules(notes)
@@ -345,9 +348,16 @@ class CoreImage:
         self._regions.add_undumped([part for _, parts in found for part in parts])
         return ModuleTable(module for module, _ in found)
 
-    def _file_behind(self, address: Address) -> tuple[Module, Answer[ModuleFile]] | None:
+    def file_behind(self, address: Address) -> tuple[Module, Answer[ModuleFile]] | None:
+        """The module at an address, and its file if it is the one that was mapped."""
         module = self.module_at(address)
         return None if isinstance(module, Gap) else (module.value, self._source(module.value))
+
+
+def _file_behind(
+    image: CoreImage | None, address: Address
+) -> tuple[Module, Answer[ModuleFile]] | None:
+    return None if image is None else image.file_behind(address)
 
 
 def _moved(symbol: Symbol, bias: int) -> Symbol:

@@ -1,6 +1,8 @@
 """Cores, read lazily: what the notes say, what memory holds, what damage leaves."""
 
+import gc
 import struct
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -443,3 +445,17 @@ def test_random_notes_are_refused_or_answer(noise: bytes, machine: int) -> None:
     except EvidenceError:
         return
     ask_everything(image)
+
+
+def test_an_image_is_gone_with_its_last_user_and_waits_for_no_garbage_collection() -> None:
+    gc.disable()
+    try:
+        image = image_of()
+        image.read(STACK, 8)
+        gone = weakref.ref(image)
+
+        del image
+
+        assert gone() is None
+    finally:
+        gc.enable()
