@@ -10,6 +10,7 @@ from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.joined import Accord, Aspect, Contradiction, SourceKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.signals import signal_name
+from vllm_forensics.model.stack import FrameKind
 
 Rule = Callable[[Sequence[Statement]], Iterator[Contradiction]]
 
@@ -168,6 +169,24 @@ def _modules(told: Sequence[Statement]) -> Iterator[Contradiction]:
             return
 
 
+def _python(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A dump of Python's stack that shares no function with the core's."""
+    core = next((one for one in told if one.crash is not None), None)
+    if core is None or core.crash is None or not core.crash.threads:
+        return
+    frames = core.crash.threads[0].stack.frames
+    inside = {frame.function for frame in frames if frame.kind is FrameKind.PYTHON}
+    for one in told:
+        calls = one.clue.python if one.clue is not None and one.crash is None else ()
+        if inside and calls and inside.isdisjoint(call.function for call in calls):
+            yield Contradiction(
+                sentence=f"{one.place} was in Python's {calls[0].function}, which is not on the "
+                f"stack of {core.place}: it speaks of another thread, or of another process",
+                sources=(one.source, core.source),
+            )
+            return
+
+
 def _is_it(printed: str, name: str) -> bool:
     """The kernel prints the file; a log may print a link, `libfoo.so` for `libfoo.so.1.2`."""
     return name.startswith(printed) or printed.startswith(name)
@@ -204,5 +223,5 @@ def _frames(one: Statement) -> Iterator[tuple[str | None, str | None]]:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    _signals, _ends, _programs, _addresses, _modules, _builds, _times,
+    _signals, _ends, _programs, _addresses, _modules, _python, _builds, _times,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, SeenP
 from vllm_forensics.model.joined import SourceKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.signals import signal_name
+from vllm_forensics.model.stack import FrameKind
 
 _GAP: Final = 1_000
 """Lines between two sources: nothing in one is near to anything in the other."""
@@ -83,8 +84,16 @@ def _owner(one: Statement, crashes: Sequence[Crash], named: set[int]) -> int | N
     sharing = [crash for crash in fitting if functions & _functions(crash)]
     if len(sharing) == 1:
         return sharing[0].pid
-    unnamed = [crash for crash in fitting if crash.pid not in named]
-    return unnamed[0].pid if len(unnamed) == len(fitting) == 1 and not sharing else None
+    if len(fitting) != 1 or sharing or fitting[0].pid in named:
+        return None
+    # Where both have Python's stack, it would have to be the same.
+    is_other = bool(clue.python) and _has_python(fitting[0])
+    return None if is_other else fitting[0].pid
+
+
+def _has_python(crash: Crash) -> bool:
+    frames = crash.threads[0].stack.frames if crash.threads else ()
+    return any(frame.kind is FrameKind.PYTHON for frame in frames)
 
 
 def _signals(crash: Crash) -> set[str]:

@@ -128,6 +128,20 @@ def test_a_log_without_a_pid_its_core_and_its_trace_are_one_death(tmp_path: Path
     assert report["unattached"] == []
 
 
+def test_a_dump_of_another_stack_is_said_to_be_one(tmp_path: Path) -> None:
+    crash(tmp_path, sys.executable, "-c", FALL_BELOW_PYTHON)
+    (tmp_path / "other.log").write_text(
+        "Fatal Python error: Segmentation fault\n\n"
+        "Current thread 0x00007f1be0001234 (most recent call first):\n"
+        '  File "/opt/app/other.py", line 7 in unrelated\n'
+    )
+
+    report = told(tmp_path)
+
+    said = [one["sentence"] for one in report["processes"][0]["contradicts"]]
+    assert any("Python's unrelated, which is not on the stack" in one for one in said)
+
+
 def test_a_handlers_abort_and_the_fault_before_it_are_told_apart(tmp_path: Path) -> None:
     program = compile_program(HANDLED, tmp_path / "handled", "-O1")
     folder = tmp_path / "left"
