@@ -72,8 +72,8 @@ def find_evidence(
         walk.failures.append(
             Failure(
                 path=", ".join(paths),
-                error=f"holds more than {_MAX_FILES:,} files or {_MAX_ENTRIES:,} entries: "
-                "the rest was not looked at",
+                error=f"holds more than {_MAX_FILES:,} files, {_MAX_ENTRIES:,} entries or "
+                f"{_MAX_DEPTH} folders in each other: the rest was not looked at",
                 remedy="name the files that matter",
             )
         )

@@ -134,7 +134,8 @@ class _Writer:
 
     def _story(self, process: JoinedProcess) -> Iterator[RenderableType]:
         yield Text()
-        yield Text(f"What each source says of {_who(process)}", style="head")
+        who = _who(process) if process.name or process.pid is not None else "it"
+        yield Text(f"What each source says of {who}", style="head")
         yield self._facts(process.facts[:_MAX_FACTS])
         left = len(process.facts) - _MAX_FACTS
         if left > 0:
