@@ -45,8 +45,9 @@ def checked(file: Path) -> SandboxRun:
     return changed(file, lambda lines: None)
 
 
-def test_a_healthy_engine_raises_no_alarm(trace_of: Callable[[str], Path]) -> None:
-    run = checked(trace_of("finish"))
+@pytest.mark.parametrize("how", ["finish", "async"])
+def test_a_healthy_engine_raises_no_alarm(how: str, trace_of: Callable[[str], Path]) -> None:
+    run = checked(trace_of(how))
 
     assert run.outcome is Outcome.FINISHED
     assert run.violations == ()

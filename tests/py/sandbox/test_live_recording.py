@@ -55,7 +55,7 @@ def told(recording: Recording) -> list[list[Event]]:
     ]
 
 
-@pytest.mark.parametrize("how", ["finish", "turns", "abort"])
+@pytest.mark.parametrize("how", ["finish", "turns", "abort", "async"])
 def test_the_same_version_does_the_same_to_every_block(
     how: str, trace_of: Callable[[str], Path]
 ) -> None:

@@ -3,7 +3,8 @@
 usage: traced_engine.py VERSION HOW, with VLLM_FORENSICS_TRACE in the environment. HOW: `finish`,
 `before` (the plugin after the scheduler was imported), `segv` (dies while the worker has a step),
 `raise` (the scheduler raises), `blind` (our wrappers fail), `abort`, `twice` (a second scheduler),
-`long` (`ROUNDS` loads), `turns` (a conversation).
+`long` (`ROUNDS` loads), `turns` (a conversation), `async`
+(a step in flight).
 """
 
 import ctypes
@@ -20,7 +21,7 @@ from types import ModuleType
 
 from tests.py.support.vllm_trees import CURRENT, a_tree
 
-from vllm_forensics.model.sandbox import Parameters, RequestSpec, VllmTree
+from vllm_forensics.model.sandbox import Parameters, RequestSpec, VllmTree, WorkerStep
 from vllm_forensics.sandbox.engine.loader import loaded
 from vllm_forensics.sandbox.engine.v1 import V1Engine
 from vllm_forensics.sandbox.engine.v1_config import SELECTION
@@ -73,8 +74,24 @@ def drive(engine: V1Engine, steps: int) -> None:
         engine.complete(engine.step())
 
 
-def engine_of(load: Callable[[str], ModuleType], tree: VllmTree) -> V1Engine:
-    engine = V1Engine(load, tree, PARAMETERS, Recorder())
+def drive_in_flight(engine: V1Engine, recorder: Recorder) -> None:
+    """One step is with the worker while the next is scheduled, as asynchronous scheduling does."""
+    in_flight: list[WorkerStep] = []
+    while in_flight or not engine.idle():
+        if not engine.idle():
+            recorder.step += 1
+            in_flight.append(engine.step())
+        if len(in_flight) > 1 or engine.idle() or not in_flight[-1].items:
+            engine.complete(in_flight.pop(0))
+
+
+def engine_of(
+    load: Callable[[str], ModuleType],
+    tree: VllmTree,
+    parameters: Parameters = PARAMETERS,
+    recorder: Recorder | None = None,
+) -> V1Engine:
+    engine = V1Engine(load, tree, parameters, recorder or Recorder())
     for spec in LOAD:
         engine.add(spec)
     return engine
@@ -120,6 +137,11 @@ def main(version: str, how: str) -> None:
         if how == "before":
             load("vllm.v1.core.sched.scheduler")
         plug_in()
+        if how == "async":
+            recorder = Recorder()
+            engine = engine_of(load, tree, replace(PARAMETERS, async_scheduling=True), recorder)
+            drive_in_flight(engine, recorder)
+            return
         engine = engine_of(load, tree)
         if how == "twice":
             engine = engine_of(load, tree)
