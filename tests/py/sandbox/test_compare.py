@@ -448,3 +448,44 @@ def test_a_scenario_may_be_spelt_in_any_of_these_ways(scenario: str) -> None:
 
 
 SMALL = small()
+
+
+def of_events(*steps: tuple[Event, ...]) -> Recording:
+    return replace(
+        SMALL,
+        steps=tuple(RecordedStep(number=n, events=events) for n, events in enumerate(steps)),
+    )
+
+
+def taken(block: int, request: str, kind: EventKind = EventKind.ALLOCATE) -> Event:
+    return Event(kind=kind, block=block, pool="gpu", request=request)
+
+
+def test_a_block_that_comes_back_in_one_run_alone_is_an_order() -> None:
+    start = ((taken(1, "a"),), (taken(1, "a", EventKind.FREE),))
+    back, fresh = of_events(*start, (taken(1, "b"),)), of_events(*start, (taken(2, "b"),))
+
+    for left, right in ((back, fresh), (fresh, back)):
+        found = compare(left, right)
+
+        assert found.verdict is Verdict.SAME_BUT_ORDER
+        assert found.order is not None
+        assert found.order.step == 2
+        told = {found.order.left, found.order.right}
+        assert told == {
+            "takes block 1, which was freed in step 1 by request a",
+            "takes block 2, which nobody had before",
+        }
+
+
+def test_whichever_run_does_more_is_the_one_that_is_told_to() -> None:
+    one = of_events((taken(1, "a"),))
+    two = of_events((taken(1, "a"), taken(1, "a", EventKind.FORK)))
+
+    left, right = compare(two, one).first, compare(one, two).first
+
+    assert left is not None
+    assert right is not None
+    assert left.kind is right.kind is DifferenceKind.FORKED
+    assert (left.left, left.right) == ("forks block 1", "does not")
+    assert (right.left, right.right) == ("does not", "forks block 1")

@@ -12,15 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.py.cli.test_main import Ended, forensics
-from tests.py.sandbox.test_recording import SWAP_STORY, written
+from tests.py.sandbox.test_recording import SWAP_STORY, in_memory, written
 from tests.py.support.vllm_trees import CURRENT, OLD, a_tree
 
 from vllm_forensics.capture import sandbox_files
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.scheduler_log import parse_scheduler_log
 from vllm_forensics.model.sandbox import Parameters, RequestSpec
-from vllm_forensics.model.sandbox_log import LoggedPreemption
-from vllm_forensics.sandbox.log_replay import Assumed, recording_of_log
+from vllm_forensics.model.sandbox_diff import Verdict
+from vllm_forensics.model.sandbox_log import LoggedPreemption, LoggedRequest, SchedulerLog
+from vllm_forensics.sandbox.load import uniform
+from vllm_forensics.sandbox.log_replay import Assumed, compare_with_log, recording_of_log
 
 pytestmark = pytest.mark.xdist_group("vllm-trees")
 SCHEMA = Path(__file__).resolve().parents[3] / "docs" / "schemas" / "forensics.sandbox_diff.1.json"
@@ -297,6 +299,20 @@ def test_the_number_of_a_preemption_is_kept_where_only_each_fiftieth_is_logged()
     log = parse_scheduler_log(["noise", line])
 
     assert log.preemptions == (LoggedPreemption(request="221", line=2, swaps=True, number=101),)
+
+
+def test_a_preemption_is_held_against_the_one_with_its_number() -> None:
+    replayed = in_memory("reference", Parameters(gpu_blocks=20), uniform(4, 60, 60))
+    lost = [request for step in replayed.steps for request in step.preempted]
+    place = next(n for n, name in enumerate(lost) if name != lost[0])
+
+    for number, verdict in ((place + 1, Verdict.NOTHING_OTHERWISE), (1, Verdict.DIFFERENT)):
+        told = LoggedPreemption(request=lost[place], line=7, swaps=False, number=number)
+        log = SchedulerLog(requests=(LoggedRequest(id="0", line=1),), preemptions=(told,))
+
+        found = compare_with_log(recording_of_log(log, "log", Assumed()), replayed)
+
+        assert found.verdict is verdict
 
 
 def test_a_text_that_is_neither_says_what_to_record(tmp_path: Path) -> None:
