@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
-from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import (
     Parameters,
     Transfer,
@@ -123,7 +122,7 @@ class Workers:
         generations = self._recorder.generations[GPU]
         for block, life in zip(transfer.blocks, lives, strict=True):
             if not self._recorder.alive(GPU, block) or generations.get(block, 0) != life:
-                self._recorder.noted(EventKind.USE, GPU, block)
+                self._recorder.used(GPU, block, transfer.request)
                 verb = "writes" if transfer.kind is TransferKind.LOAD else "reads"
                 report(
                     ViolationKind.USE_AFTER_FREE,

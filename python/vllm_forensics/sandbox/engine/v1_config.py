@@ -64,7 +64,7 @@ SELECTION: Final = Selection(
             "KVConnectorFactory": Known(
                 "KVConnectorFactory",
                 {
-                    "create_connector": lambda config, role, kv_cache_config: (
+                    "create_connector": lambda config, role, kv_cache_config=None: (
                         config.kv_transfer_config.connector
                     )
                 },
@@ -184,6 +184,9 @@ class Configs:
                 "max_num_new_slots_for_drafting": 0,
                 "use_eagle": lambda: True,
                 "use_eagle_block_drop": lambda: True,
+                "uses_draft_model": lambda: False,
+                "use_dflash": lambda: False,
+                "use_dspark": lambda: False,
             },
         )
 

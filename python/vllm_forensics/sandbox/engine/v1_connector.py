@@ -75,6 +75,9 @@ class Connector:
     def bind_kv_cache_manager(self, manager: Any) -> None:
         """Nothing is asked of it."""
 
+    def bind_gpu_block_pool(self, pool: Any) -> None:
+        """Nothing is asked of it (0.26)."""
+
     def on_new_request(self, request: Any) -> None:
         """Nothing is to be done before it is scheduled."""
 
