@@ -346,11 +346,14 @@ def archive(folder: Path, kind: str, members: dict[str, bytes]) -> Path:
             for name, data in members.items():
                 zipped.writestr(name, data)
         return path
-    with tarfile.open(path, f"w:{kind.partition('.')[2]}") as tarred:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as tarred:
         for name, data in members.items():
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
             tarred.addfile(entry, io.BytesIO(data))
+    packed = kind.partition(".")[2]
+    path.write_bytes(PACKERS[packed](raw.getvalue()) if packed else raw.getvalue())
     return path
 
 

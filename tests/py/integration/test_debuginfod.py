@@ -51,8 +51,9 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Crashed:
     program, published = folder / "serve", folder / "published"
     published.mkdir()
     (folder / "serve.cpp").write_text(SOURCE)
-    build = ["g++", "-g", "-O1", "-Wl,--build-id", "-o", program, folder / "serve.cpp"]
-    subprocess.run(build, check=True)
+    subprocess.run(
+        ["g++", "-g", "-O1", "-Wl,--build-id", "-o", program, folder / "serve.cpp"], check=True
+    )
     subprocess.run(["objcopy", "--only-keep-debug", program, published / "serve.debug"], check=True)
     subprocess.run(["strip", program], check=True)
     shutil.copy(program, published / "serve")
