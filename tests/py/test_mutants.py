@@ -59,8 +59,8 @@ MUTANTS = {
     ),
     "any signal frame is undone": Mutant(
         module="context",
-        old="faults = [frame for frame in frames if _is_fault(frame.signal)]",
-        new="faults = [frame for frame in frames]",
+        old="        if frame.signal.number in FAULT_SIGNALS and frame.signal.may_be_fault\n",
+        new="",
         tests=("context",),
     ),
     "writes become reads": Mutant(
