@@ -49,7 +49,7 @@ def a_load(folder: Path) -> str:
 
 
 def test_the_version_that_mended_two_writers_is_found(tmp_path: Path) -> None:
-    versions = ("0.11.0", "0.14.0", "0.20.2", "0.26.0", CURRENT)
+    versions = ("0.11.0", "0.14.0", CURRENT)
     for version in versions:
         a_tree(version)
     arguments = (a_load(tmp_path), "--policy", "priority", "--gpu-blocks", "40")
@@ -59,9 +59,7 @@ def test_the_version_that_mended_two_writers_is_found(tmp_path: Path) -> None:
 
     assert status == 1
     assert (found["before"], found["changed_in"], found["between"]) == ("0.11.0", "0.14.0", [])
-    assert [trial["version"] for trial in found["trials"]] == [
-        *("0.11.0", CURRENT, "0.20.2", "0.14.0"),
-    ]
+    assert [trial["version"] for trial in found["trials"]] == ["0.11.0", CURRENT, "0.14.0"]
     assert found["trials"][0]["behaviour"] == (
         "raises nothing, and breaks two-writers, use-after-free"
     )
@@ -69,11 +67,11 @@ def test_the_version_that_mended_two_writers_is_found(tmp_path: Path) -> None:
     assert found["trials"][0]["file"] == a_tree("0.11.0").file
     assert (found["difference"]["step"], found["difference"]["request"]) == (25, "4")
     assert text.out.startswith("changed in 0.14.0   0.11.0 behaves otherwise")
-    assert "trying 0.20.2" in text.err
+    assert "trying 0.14.0" in text.err
 
 
 def test_a_finer_look_finds_where_the_free_list_changed_its_order() -> None:
-    versions = ("0.11.0", "0.14.0", "0.20.2", CURRENT)
+    versions = ("0.11.0", "0.14.0", CURRENT)
     for version in versions:
         a_tree(version)
 

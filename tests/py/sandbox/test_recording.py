@@ -177,7 +177,7 @@ def test_no_bytes_raise_anything_else(lines: list[bytes]) -> None:
     [
         ("reference", Parameters(prefix_caching=True)),
         (CURRENT, Parameters()),
-        ("0.8.5", Parameters()),
+        pytest.param("0.8.5", Parameters(), marks=pytest.mark.slow),
         (OLD, Parameters(prefix_caching=True)),
         (OLD, Parameters(prefix_caching=True, block_manager=2)),
     ],

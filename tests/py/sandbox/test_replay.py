@@ -149,7 +149,7 @@ def test_a_parameter_is_changed_by_its_option(tmp_path: Path) -> None:
     assert found["parameters"] == [{"name": "gpu_blocks", "left": "100", "right": "88"}]
 
 
-@pytest.mark.parametrize("version", [CURRENT, "0.20.2"])
+@pytest.mark.parametrize("version", [CURRENT, "0.14.0"])
 def test_from_events_alone_the_lengths_are_found_and_said_to_be_assumed(
     tmp_path: Path, version: str
 ) -> None:
