@@ -2,10 +2,22 @@
 
 import os
 import subprocess
-import time
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+# A process counts as its own what the process had that it was forked from, so a small one starts
+# what is measured.
+_SMALL = """
+import os, sys, time
+began_s = time.monotonic()
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, _, used = os.wait4(child, 0)
+took_s = time.monotonic() - began_s
+said = f"{used.ru_utime + used.ru_stime} {took_s} {used.ru_maxrss / 1000}"
+os.write(int(sys.argv[1]), said.encode())
+"""
 
 
 class Used(NamedTuple):
@@ -20,21 +32,15 @@ class Used(NamedTuple):
 
 def used_by(command: Sequence[str | Path], output: Path | None = None) -> Used:
     """Run a command to its end, whatever its status; standard output to a file, or to nobody."""
-    # Installed programs have their byte code cached; where that is forbidden, each run compiles.
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    began_s = time.monotonic()
-    with Path(output or os.devnull).open("wb") as out:
-        child = subprocess.Popen(
-            command,
+    reads, writes = os.pipe()
+    with open(reads) as said, Path(output or os.devnull).open("wb") as out:  # noqa: PTH123
+        subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _SMALL, str(writes), *command],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            pass_fds=(writes,),
+            check=True,
         )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-    return Used(
-        cpu_s=usage.ru_utime + usage.ru_stime,
-        wall_s=time.monotonic() - began_s,
-        peak_mb=usage.ru_maxrss / 1000,
-    )
+        os.close(writes)
+        return Used(*map(float, said.read().split()))
