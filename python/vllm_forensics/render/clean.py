@@ -14,10 +14,11 @@ T = TypeVar("T")
 _MASK: Final = "********"
 _WORD: Final = r"[A-Za-z0-9_.\-]"
 _SECRET_NAME: Final = (
-    rf"(?<!{_WORD})(?={_WORD}*?(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|"
-    rf"private[_-]?key|credential|auth(?:orization)?)){_WORD}++"
+    rf"(?<!{_WORD})(?={_WORD}*?(?:token(?!i[sz])|secret|passw(?:or)?d|passphrase|api[_-]?key|"
+    rf"access[_-]?key|private[_-]?key|credential|auth(?!or(?!i[sz])))){_WORD}++"
 )
-"""A whole word, looked through once: what is masked may be chosen to make backtracking explode."""
+"""Neither a tokenizer nor an author is one. A whole word, looked through once: what is masked may
+be chosen to make backtracking explode."""
 _NO_COUNT: Final = r"(?:(?<!tokens)|(?![\"']?[\s=:]+[\"']?\d{1,9}(?:[\s\"',;&})\]]|$)))"
 """`--max-num-batched-tokens 8192` says how many, and is no secret."""
 

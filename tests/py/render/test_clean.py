@@ -69,6 +69,7 @@ def test_the_name_beside_it_stays(text: str, masked: str) -> None:
         "python train.py --port 8000", "/usr/bin/python3.11", "std::vector<int>::at",
         "http://localhost:8000/v1", "vllm::PagedKVCache::copy_blocks", "--tokenizer --verbose",
         "max_tokens=16", "token: 3", "a tokenizer", "0x7ffd0000 rsp",
+        "skip_tokenizer_init=False, tokenizer='org/model'", "author: somebody", "authority=example",
     ],
 )  # fmt: skip
 def test_an_ordinary_text_is_kept(text: str) -> None:
