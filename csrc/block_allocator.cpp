@@ -74,8 +74,8 @@ BlockAllocator::BlockAllocator(std::int64_t num_blocks, std::int64_t block_bytes
   }
   free_ids_.reserve(index_of(num_blocks));
   for (BlockId id = 0; id < num_blocks; ++id) {
-    std::byte* const storage = arena_.has_value() ? arena_->block(id) : nullptr;
-    blocks_.push_back(std::make_unique<Block>(id, storage, block_bytes_));
+    blocks_.push_back(
+        std::make_unique<Block>(id, arena_ ? arena_->block(id) : nullptr, block_bytes_));
     free_ids_.push_back(num_blocks - 1 - id);
   }
 }
