@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -273,31 +274,27 @@ class ModuleFile:
 
         It is looked up in .eh_frame_hdr's sorted table (LSB core spec, "DWARF extensions").
         """
+        base, starts = self._unwind_starts
+        at = bisect_right(starts, address - base)
+        return starts[at - 1] + base if at else None
+
+    @cached_property
+    def _unwind_starts(self) -> tuple[int, list[int]]:
+        """Beginnings of code, counted from the address of .eh_frame_hdr; and that."""
         for segment in self.segments:
             if segment.type != PT_GNU_EH_FRAME:
                 continue
             raw = self.data[segment.offset : segment.offset + segment.file_size]
             # Version 1, count as udata4, table as datarel sdata4: what GNU ld, gold and lld write.
             if len(raw) < 12 or raw[0] != 1 or raw[2] != 0x03 or raw[3] != 0x3B:
-                return None
+                break
             order = self.header.layout.byte_order
             count = min(int.from_bytes(raw[8:12], order), (len(raw) - 12) // 8)
             table = memoryview(bytes(raw[12 : 12 + count * 8]))
-            starts = (
-                table.cast("i")[::2].tolist()
-                if order == sys.byteorder
-                else [start for start, _ in struct.iter_unpack(">ii", table)]
-            )
-            wanted = address - segment.address
-            low, high = 0, count
-            while low < high:
-                middle = (low + high) // 2
-                if starts[middle] <= wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            return starts[low - 1] + segment.address if low else None
-        return None
+            if order == sys.byteorder:
+                return segment.address, table.cast("i")[::2].tolist()
+            return segment.address, [start for start, _ in struct.iter_unpack(">ii", table)]
+        return 0, []
 
 
 def parse_module(data: Bytes) -> ModuleFile:

@@ -19,7 +19,7 @@ from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
 from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
-from vllm_forensics.evidence.eval_loop import loop_parts
+from vllm_forensics.evidence.eval_loop import loop_part
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.source_excerpt import excerpt_of
 from vllm_forensics.model.answer import Gap, Known, Tier
@@ -66,7 +66,7 @@ class _NamelessLoops:
     def __init__(self, notes: CoreImage, store: ModuleStore) -> None:
         self._notes = notes
         self._store = store
-        self._parts: dict[str, frozenset[int]] = {}
+        self._parts: dict[str, int | None] = {}
 
     def named(self, thread: ThreadReport) -> ThreadReport:
         frames = tuple(self._named(frame) for frame in thread.stack.frames)
@@ -82,12 +82,13 @@ class _NamelessLoops:
         path = module.value.path
         if path not in self._parts:
             is_interpreter = INTERPRETER.fullmatch(module.value.name) is not None
-            self._parts[path] = loop_parts(file.value) if is_interpreter else frozenset()
-        if not self._parts[path]:
+            self._parts[path] = loop_part(file.value) if is_interpreter else None
+        part = self._parts[path]
+        if part is None:
             return frame
         # A return address may be the first of another part.
         address = frame.pc - module.value.bias - (frame.index > 0)
-        is_loop = file.value.unwind_start(address) in self._parts[path]
+        is_loop = file.value.unwind_start(address) == part
         return replace(frame, function=EVALUATION) if is_loop else frame
 
 

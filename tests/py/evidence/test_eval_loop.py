@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vllm_forensics.evidence.eval_loop import loop_parts
+from vllm_forensics.evidence.eval_loop import loop_part
 from vllm_forensics.evidence.modules import ModuleFile, parse_module
 
 # gcc moves what leads to a cold function to a part of its own, NAME.cold.
@@ -50,14 +50,14 @@ def test_the_seldom_part_of_the_loop_is_found_in_a_stripped_interpreter(
     stripped = tmp_path / whole.name
     subprocess.run(("strip", "-o", stripped, whole), check=True)
 
-    parts = loop_parts(parse(stripped))
+    part = loop_part(parse(stripped))
 
-    assert parts == {addresses["_PyEval_EvalFrameDefault.cold"]}
-    assert addresses["another.cold"] not in parts
+    assert part == addresses["_PyEval_EvalFrameDefault.cold"]
+    assert part != addresses["another.cold"]
 
 
 def test_a_part_that_has_a_name_needs_none(whole: Path) -> None:
-    assert loop_parts(parse(whole)) == frozenset()
+    assert loop_part(parse(whole)) is None
 
 
 def test_what_is_no_interpreter_has_no_loop(tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_what_is_no_interpreter_has_no_loop(tmp_path: Path) -> None:
     library = tmp_path / "a.so"
     subprocess.run(("gcc", "-shared", "-fPIC", str(tmp_path / "a.c"), "-o", library), check=True)
 
-    assert loop_parts(parse(library)) == frozenset()
+    assert loop_part(parse(library)) is None
