@@ -11,8 +11,6 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from vllm_forensics.sandbox.engine.interface import GPU
-from vllm_forensics.sandbox.engine.v1_hooks import managers_of
 from vllm_forensics.sandbox.engine.v1_output import work_items
 from vllm_forensics.sandbox.engine_errors import short_path
 from vllm_forensics.sandbox.event_sink import JsonLines
@@ -21,14 +19,13 @@ from vllm_forensics.sandbox.live.lines import (
     AnswerLine,
     CameLine,
     HeaderLine,
-    KnownRequest,
     RaisedLine,
     ResetLine,
     ScheduleLine,
-    StateLine,
     StoppedLine,
     TraceLine,
 )
+from vllm_forensics.sandbox.live.state import state_of
 from vllm_forensics.sandbox.recorder import Recorder
 
 _DIGEST_BYTES: Final = 8
@@ -260,33 +257,8 @@ class LiveSession:
             self._store.next_segment()
             live = replace(self._header.live, segment=self._store.segment)
             self._line(replace(self._header, live=live))
-            self._line(self._state())
+            going_on = (known.request for known in self._known.values())
+            self._line(state_of(self.recorder, self._scheduler, going_on))
             data = bytes(self._buffer)
             self._buffer.clear()
             self._store.write(data)
-
-    def _state(self) -> StateLine:
-        recorder = self.recorder
-        holders, owners = recorder.holders[GPU], recorder.owners[GPU]
-        lives = recorder.generations[GPU]
-        return StateLine(
-            kind="state",
-            step=recorder.step,
-            held=[(b, n, lives.get(b, 0), owners[b]) for b, n in holders.items() if n > 0],
-            ended=[(b, life) for b, life in lives.items() if holders.get(b, 0) < 1],
-            requests=[self._request(known.request) for known in self._known.values()],
-        )
-
-    def _request(self, request: Any) -> KnownRequest:
-        managers = managers_of(self._scheduler.kv_cache_manager)
-        name = request.request_id
-        return KnownRequest(
-            id=name,
-            prompt=request.num_prompt_tokens,
-            tokens=request.num_tokens,
-            computed=request.num_computed_tokens,
-            tables=[
-                [block.block_id for block in manager.req_to_blocks.get(name, ())]
-                for manager in managers
-            ],
-        )
