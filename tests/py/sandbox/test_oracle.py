@@ -228,7 +228,7 @@ class Pools(RuleBasedStateMachine):
 @contextmanager
 def a_loaded_vllm() -> Iterator[None]:
     with loaded(a_tree(CURRENT), SELECTION) as load:
-        Pools.load = staticmethod(load)  # type: ignore[assignment]
+        Pools.load = staticmethod(load)  # type: ignore[arg-type]
         Pools.operations = 0
         Pools().teardown()
         # Hypothesis asks sys.modules whether there is a numpy; what stands for it here is none.
