@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vllm_forensics.cli.options import NO_COLOR, OUTPUT, format_option
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.cli.sandbox_scenario import (
     Options,
@@ -38,15 +39,9 @@ def bisect_command(run: click.Command) -> click.Command:
         help="What counts as behaviour: how the run ends, each decision, or the order of the free "
         "list too.",
     )
-    @click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="How to print.",
-    )
-    @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
-    @click.option("--no-color", is_flag=True, help="No colours.")
+    @format_option()
+    @OUTPUT
+    @NO_COLOR
     @click.pass_context
     def bisect(context: click.Context, /, scenario: str, **given: Any) -> None:
         """Search released versions for the one in which a run began to behave otherwise.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from vllm_forensics.cli.options import NO_COLOR, OUTPUT, format_option
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.cli.sandbox_scenario import (
     Options,
@@ -22,15 +23,9 @@ if TYPE_CHECKING:
 def comparison_options(command: Callable[..., None]) -> Callable[..., None]:
     """How a comparison is shown."""
     for option in (
-        click.option("--no-color", is_flag=True, help="No colours."),
-        click.option("--output", type=click.Path(dir_okay=False), help="Write to this file."),
-        click.option(
-            "--format",
-            "output_format",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            help="How to print.",
-        ),
+        NO_COLOR,
+        OUTPUT,
+        format_option(),
         click.option(
             "--picture",
             type=click.Path(dir_okay=False),

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vllm_forensics.cli.options import NO_COLOR, OUTPUT, format_option
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.cli.sandbox_scenario import (
     add_scenario_options,
@@ -58,16 +59,10 @@ def explore_command(run: click.Command) -> click.Command:
         metavar="FILE",
         help="Write a pytest file that plays the order that was found, and guards it later.",
     )
-    @click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="How to print.",
-    )
-    @click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+    @format_option()
+    @OUTPUT
     @click.option("--quiet", is_flag=True, help="No progress.")
-    @click.option("--no-color", is_flag=True, help="No colours.")
+    @NO_COLOR
     def explore(**given: Any) -> None:
         """Try every order in which things can happen to a small load, the short ones first.
 

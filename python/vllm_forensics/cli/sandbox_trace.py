@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vllm_forensics.cli.options import NO_COLOR, OUTPUT
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 
 
@@ -18,8 +19,8 @@ from vllm_forensics.cli.output import emit, require_writable, terminal_width, wa
     default="text",
     help="How to print; of several traces as JSON, one line each.",
 )
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@OUTPUT
+@NO_COLOR
 def show_command(traces: tuple[str, ...], **given: Any) -> None:
     """Check each step of a trace as a worker would use it, and tell how the trace ends.
 

@@ -12,6 +12,14 @@ import click
 
 from vllm_forensics import __version__
 from vllm_forensics.capture.logs import repository_root
+from vllm_forensics.cli.options import (
+    ALL_FRAMES,
+    INCLUDE_SECRETS,
+    NO_COLOR,
+    OUTPUT,
+    QUIET,
+    format_option,
+)
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs
@@ -58,14 +66,8 @@ Examples:
 
 @click.command("asan", epilog=_EXAMPLES)
 @click.argument("logs", nargs=-1, type=click.Path(readable=False, allow_dash=True))
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", *FORMATS]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@format_option(*FORMATS)
+@OUTPUT
 @click.option(
     "--own",
     multiple=True,
@@ -98,11 +100,11 @@ Examples:
     metavar="PLACE",
     help="With --symbolize: a folder, wheel, zip or file with debug information. Repeatable.",
 )
-@click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
-@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
+@ALL_FRAMES
+@INCLUDE_SECRETS
+@QUIET
 @click.option("-v", "--verbose", is_flag=True, help="Signatures, and rules that matched nothing.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@NO_COLOR
 def command(logs: tuple[str, ...], **options: object) -> None:
     """Explain every sanitizer report in logs, as allocate, free and use.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vllm_forensics.capture.build import COMPILERS, PRESETS, BuildPlan
+from vllm_forensics.cli.options import OUTPUT, format_option
 from vllm_forensics.cli.output import emit, require_writable
 from vllm_forensics.errors import UsageError
 from vllm_forensics.model.build import Flavour, Sanitizer, Step
@@ -93,14 +94,8 @@ class BuildOptions:
     is_flag=True,
     help="Run the build's example under `forensics run`: a call with a block out of range.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@format_option()
+@OUTPUT
 @click.option("-q", "--quiet", is_flag=True, help="Only where the results are.")
 def command(**options: object) -> None:
     """Build a C or C++ extension under sanitizers, without an edit, and prove that it was.

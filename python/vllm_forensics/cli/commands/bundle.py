@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from vllm_forensics.cli.options import format_option
 from vllm_forensics.cli.output import emit, terminal_width, wants_color
 from vllm_forensics.render.clean import clean
 
@@ -50,13 +51,7 @@ class BundleCommandOptions:
     metavar="PLACE",
     help="Debug information to pack too: a folder, wheel, zip or file; may be given again.",
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
+@format_option()
 def command(core: str, **options: object) -> None:
     """Pack CORE with the modules on its stacks, the program and the interpreter.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vllm_forensics.cli.options import OUTPUT, format_option
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.model.cases import Case, CaseListing
 from vllm_forensics.render.clean import clean
@@ -14,13 +15,7 @@ from vllm_forensics.render.clean import clean
 if TYPE_CHECKING:
     from vllm_forensics.render.terminal import TerminalStyle
 
-_FORMAT = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
+_FORMAT = format_option()
 
 
 @click.group("cases")
@@ -84,7 +79,7 @@ def forget(signatures: tuple[str, ...]) -> None:
 
 
 @command.command("export")
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@OUTPUT
 def export(output: str | None) -> None:
     """Write all cases as JSON, with their cores and examples."""
     from vllm_forensics.investigate.cases import list_cases

@@ -15,6 +15,15 @@ from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.process import replace_process, run_attached
 from vllm_forensics.cli.herd_teller import HerdTeller
 from vllm_forensics.cli.moments import moment
+from vllm_forensics.cli.options import (
+    ALL_FRAMES,
+    INCLUDE_SECRETS,
+    NO_COLOR,
+    NO_STORE,
+    OUTPUT,
+    QUIET,
+    format_option,
+)
 from vllm_forensics.cli.output import ProgressLine, emit, terminal_width, wants_color
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.herd import Progress
@@ -66,14 +75,8 @@ class CoreOptions:
 
 @click.command("core")
 @click.argument("paths", nargs=-1, type=click.Path(readable=False))  # triage says what is wrong
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@format_option()
+@OUTPUT
 @click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
 @click.option(
     "--sysroot",
@@ -129,7 +132,7 @@ class CoreOptions:
     help="Instead: why are A and B one bug, or two? Each is a core or a signature.",
 )
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
-@click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
+@ALL_FRAMES
 @click.option(
     "--timeout",
     type=click.FloatRange(0.1, 3600),
@@ -137,10 +140,10 @@ class CoreOptions:
     show_default=True,
     help="Seconds for each answer of gdb.",
 )
-@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
-@click.option("--no-store", is_flag=True, help="Neither ask nor change what was seen before.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@INCLUDE_SECRETS
+@NO_STORE
+@QUIET
+@NO_COLOR
 def command(paths: tuple[str, ...], **options: object) -> None:
     """Explain core dumps: what died, where, why, and what to do next.
 

@@ -11,6 +11,7 @@ import click
 
 from vllm_forensics.capture.build import BuildPlan, build_specimen
 from vllm_forensics.cli.commands.build import show_step
+from vllm_forensics.cli.options import NO_COLOR
 from vllm_forensics.cli.output import emit, terminal_width, wants_color
 from vllm_forensics.investigate.demo import add_sanitized, choose_demos, list_demos, run_demos
 from vllm_forensics.investigate.triage import TriageOptions, own_frames
@@ -27,7 +28,7 @@ from vllm_forensics.render.terminal import Detail, TerminalStyle, render_termina
 @click.argument("names", nargs=-1)
 @click.option("--list", "only_list", is_flag=True, help="Only name the demos.")
 @click.option("--plain", is_flag=True, help="Only the cores; no sanitizer builds.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@NO_COLOR
 def command(names: tuple[str, ...], only_list: bool, plain: bool, no_color: bool) -> None:  # noqa: FBT001
     """Crash the minimal demos and explain each crash, from its core and from a sanitizer's report.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from vllm_forensics.cli.options import NO_COLOR, OUTPUT, format_option
 from vllm_forensics.cli.output import emit, terminal_width, wants_color
 from vllm_forensics.investigate.doctor import examine
 from vllm_forensics.render.clean import clean
@@ -14,15 +15,9 @@ from vllm_forensics.render.terminal import TerminalStyle
 
 
 @click.command("doctor")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@format_option()
+@OUTPUT
+@NO_COLOR
 def command(output_format: str, output: str | None, no_color: bool) -> None:  # noqa: FBT001
     """Check whether a crash in this folder would leave evidence, and prove it by crashing a child.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from vllm_forensics.cli.options import INCLUDE_SECRETS, NO_COLOR, OUTPUT, QUIET, format_option
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.investigate.incident import investigate_incidents
 from vllm_forensics.render.clean import clean
@@ -26,23 +27,17 @@ Examples:
 
 @click.command("log", epilog=_EXAMPLES)
 @click.argument("logs", nargs=-1, type=click.Path(readable=False, allow_dash=True))
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@format_option()
+@OUTPUT
 @click.option(
     "--symbols",
     multiple=True,
     metavar="PLACE",
     help="Name offsets in modules by this folder, wheel, zip or file. Repeatable.",
 )
-@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@INCLUDE_SECRETS
+@QUIET
+@NO_COLOR
 def command(
     logs: tuple[str, ...],
     output_format: str,

@@ -7,6 +7,14 @@ from typing import Final
 
 import click
 
+from vllm_forensics.cli.options import (
+    ALL_FRAMES,
+    INCLUDE_SECRETS,
+    NO_COLOR,
+    OUTPUT,
+    QUIET,
+    format_option,
+)
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.investigate.joined import investigate_report
 from vllm_forensics.investigate.symbol_index import open_symbols
@@ -43,14 +51,8 @@ class ReportCommandOptions:
 
 @click.command("report", epilog=_EXAMPLES)
 @click.argument("evidence", nargs=-1, type=click.Path(readable=False))
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@format_option("markdown")
+@OUTPUT
 @click.option(
     "--symbols",
     multiple=True,
@@ -67,10 +69,10 @@ class ReportCommandOptions:
     show_default=True,
     help="Seconds for each answer of gdb.",
 )
-@click.option("--all-frames", is_flag=True, help="Show the runtime's frames too.")
-@click.option("--include-secrets", is_flag=True, help="Do not mask passwords and tokens.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what happened.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@ALL_FRAMES
+@INCLUDE_SECRETS
+@QUIET
+@NO_COLOR
 def command(evidence: tuple[str, ...], **options: object) -> None:
     """Join all that is left of one incident: who died first, and what each source says of it.
 

@@ -21,6 +21,7 @@ from vllm_forensics.capture.supervisor import (
     remove_evidence,
     run_supervised,
 )
+from vllm_forensics.cli.options import NO_COLOR, NO_STORE
 from vllm_forensics.cli.output import require_writable, terminal_width
 from vllm_forensics.cli.run_teller import RunTeller
 from vllm_forensics.cli.watcher import Watcher, watcher_options, with_sanitizer
@@ -64,8 +65,8 @@ if TYPE_CHECKING:
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="Write the report to this file.")
 @click.option("--include-secrets", is_flag=True, help="Keep environment and arguments.")
-@click.option("--no-store", is_flag=True, help="Neither ask nor change what was seen before.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@NO_STORE
+@NO_COLOR
 def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an option
     program: tuple[str, ...],
     folder: Path | None,

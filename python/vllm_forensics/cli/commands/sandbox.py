@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from vllm_forensics.cli.options import NO_COLOR, OUTPUT, format_option
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
 from vllm_forensics.cli.sandbox_bisect import bisect_command
 from vllm_forensics.cli.sandbox_compare import diff_command
@@ -227,15 +228,9 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
 @click.option(
     "--no-compare", is_flag=True, help="Do not look for the parameter that makes the run healthy."
 )
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
-@click.option("--output", type=click.Path(dir_okay=False), help="Write to this file.")
-@click.option("--no-color", is_flag=True, help="No colours.")
+@format_option()
+@OUTPUT
+@NO_COLOR
 def run(**given: Any) -> None:
     """Run a load and tell what died, at which step, and the life of the block that it is about.
 

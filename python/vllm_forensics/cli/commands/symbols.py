@@ -6,16 +6,11 @@ from pathlib import Path
 
 import click
 
+from vllm_forensics.cli.options import format_option
 from vllm_forensics.cli.output import emit
 from vllm_forensics.render.clean import clean
 
-_FORMAT = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="How to print.",
-)
+_FORMAT = format_option()
 
 
 @click.group("symbols")
