@@ -36,7 +36,12 @@ def replaced(path: Path, text: str) -> None:
 def checkout(tmp_path: Path) -> Path:
     """As a source archive unpacks: more than the package, no git, no version that was computed."""
     folder = tmp_path / "my vllm"
-    shutil.copytree(a_tree(CURRENT).root, folder, copy_function=linked)
+    shutil.copytree(
+        a_tree(CURRENT).root,
+        folder,
+        copy_function=linked,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     (folder / "vllm" / "_version.py").unlink(missing_ok=True)
     (folder / "pyproject.toml").write_text("[project]\nname = 'vllm'\n", encoding="utf-8")
     (folder / "tests").mkdir()
@@ -58,6 +63,7 @@ def test_a_checkout_without_git_is_driven_and_its_file_is_named(checkout: Path) 
     found = json.loads(ended.out)
     assert ended.status == 0
     assert found["vllm"] == {"version": None, "file": str(checkout / "vllm" / "__init__.py")}
+    assert not list(checkout.rglob("__pycache__"))
 
 
 def test_the_package_s_own_folder_and_a_relative_path_mean_the_same(

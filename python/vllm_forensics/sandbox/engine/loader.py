@@ -18,11 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vllm_forensics.errors import UsageError
 from vllm_forensics.model.sandbox import VllmTree
 from vllm_forensics.sandbox.engine.absent import Absent, Loading
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _REALLY_IMPORTED: Final = frozenset({"msgspec"})
 """Small, and its classes are used, not only mentioned."""
@@ -60,6 +63,9 @@ class _RealLoader(importlib.machinery.SourceFileLoader):
             super().exec_module(module)
         finally:
             self._loading.depth -= 1
+
+    def set_data(self, path: str, data: ReadableBuffer, *, _mode: int = 0o666) -> None:
+        """Keep no bytecode: the tree may be somebody's checkout, which stays as it is."""
 
 
 class _AbsentLoader(Loader):
