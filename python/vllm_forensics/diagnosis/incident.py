@@ -31,9 +31,11 @@ from vllm_forensics.model.incident import (
     IncidentReading,
     NativeCall,
     ProcessRole,
+    PythonCall,
 )
 
 _MAX_EVIDENCE: Final = 12
+_IMPORT: Final = "<frozen importlib"
 _NUMBER: Final = re.compile(r"\d+")
 _CRASH: Final = re.compile(r"(?i)segfault|segmentation fault|sigsegv")
 _WHERE_COUNTS: Final = {
@@ -100,7 +102,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     if cause.kind in _WHERE_COUNTS:
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
         place = next(filter(None, places), None)
-    python = next((clue.python[0] for clue in told if clue.python and _is_own(clue)), None)
+    python = next((_called(clue.python) for clue in told if clue.python and _is_own(clue)), None)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
     name = next(filter(None, map(_name, told)), None) if is_known else None
@@ -121,7 +123,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         time=next((clue.time for clue in told if clue.time is not None), None),
         module=place.module if place else None,
         function=plain_name(place.function) if place and place.function else None,
-        python_function=python.function if python else None,
+        python_function=python,
         file=place.file if place else None,
         line=place.line if place else None,
         symbolized=place.symbolized if place else None,
@@ -139,6 +141,17 @@ def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | N
     starts = (clue for clue in reading.clues if clue.kind is ClueKind.START)
     pids = [clue.pid for clue in starts if clue.name == name and clue.line < first.line]
     return pids[-1] if name is not None and pids else None
+
+
+def _called(calls: Sequence[PythonCall]) -> str:
+    """The innermost function; of an import the file that imports, and not Python's machinery."""
+    if not calls[0].file.startswith(_IMPORT):
+        return calls[0].function
+    own = next((call for call in calls if not call.file.startswith(_IMPORT)), calls[0])
+    if own.function != "<module>":
+        return own.function
+    path = own.file.replace("\\", "/").split("/")
+    return f"import in {'/'.join(path[-2:])}"
 
 
 def _is_own(clue: Clue) -> bool:

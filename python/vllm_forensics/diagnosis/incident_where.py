@@ -17,7 +17,7 @@ _HANDLERS: Final = re.compile(
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
     r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
-    r"_?sigaction|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
+    r"_{0,2}sigaction|funlockfile$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|"
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
@@ -29,7 +29,9 @@ _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
 """Where a debugger stops before anything has happened, or while it reads the process itself."""
 _MAX_HANDLER: Final = 8
-_SIGNAL_LIBRARIES: Final = re.compile(r"libucs\.so.*|libglog\.so.*|libtvm_ffi\.so.*")
+_SIGNAL_LIBRARIES: Final = re.compile(
+    r"libucs\.so.*|libglog\.so.*|libtvm_ffi\.so.*|segfault-handler\.node"
+)
 _SYSTEM: Final = re.compile(
     r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libdyld\.dylib|dyld|Python|"
     r"org\.python\.python|ntdll(?:\.dll)?|kernelbase(?:\.dll)?|kernel32(?:\.dll)?|"
@@ -65,9 +67,12 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
 
 
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
-    """Where every frame is a runtime's: OpenMP's, or the only frame that there is."""
+    """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
     if len(calls) == 1 and not _START.fullmatch(calls[0].function or ""):
         return calls[0] if calls[0].module or calls[0].function else None
+    if calls and calls[0].module and all(call.function is None for call in calls):
+        named = {call.module for call in calls if call.module is not None}
+        return calls[0] if len(named) == 1 else None
     return next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
 
 

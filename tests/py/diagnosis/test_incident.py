@@ -307,11 +307,71 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "OOMKilled (exit code 137) means that the kernel ended the container.",
         "  \u2022 Pod status: OOMKilled",
         "Ever been stopped by an 'Illegal instruction (core dumped)' error on an old machine?",
+        'Understanding "Segmentation fault (core dumped)" in Linux',
+        'The dreaded "Segmentation fault (core dumped)" message has many causes.',
+        'The system may print a line like "Segmentation fault (core dumped)" to the terminal.',
+        "Our guide to \u201cSegmentation fault (core dumped)\u201d on small boards",
+        "Workers would have started to exit with code 139.",
+        "* thread #1, stop reason = signal SIGSTOP",
         "Such a container is usually listed as stopped with exit code 137.",
     ],
 )
 def test_prose_about_deaths_is_no_death(line: str) -> None:
     assert explain_incident(parse_incident_log([line.encode()]), "log") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'When I start it I get "Segmentation fault (core dumped)".',
+        "bash reported `Illegal instruction (core dumped)` and ended",
+        "Segmentation fault (core dumped)",
+        "Since the upgrade the workers started to exit with code 139.",
+    ],
+)
+def test_somebody_who_saw_a_death_is_believed(line: str) -> None:
+    assert explain_incident(parse_incident_log([line.encode()]), "log") is not None
+
+
+def test_a_date_before_the_kernels_line_is_no_part_of_the_name() -> None:
+    incident = incident_of(
+        "[Thu Jan 15 08:12:45 2026] serve[4242]: segfault at 48 ip 00007f1be0001234 sp "
+        "00007ffeb9e32ac0 error 4 in libx.so[7f1be0000000+6000]"
+    )
+
+    assert (incident.first_death.name, incident.first_death.module) == ("serve", "libx.so")
+
+
+def test_a_death_while_importing_names_the_file_that_imports() -> None:
+    incident = incident_of(
+        "Fatal Python error: Illegal instruction",
+        "",
+        "Current thread 0x00007f1be0001000 (most recent call first):",
+        '  File "<frozen importlib._bootstrap>", line 219 in _call_with_frames_removed',
+        '  File "<frozen importlib._bootstrap_external>", line 1101 in create_module',
+        '  File "/opt/app/basin/core/take.py", line 7 in <module>',
+    )
+
+    assert incident.first_death.python_function == "import in core/take.py"
+
+
+def test_a_node_that_ended_by_itself_died_of_what_is_not_told() -> None:
+    incident = incident_of(
+        "[ERROR] [serve-3]: process has died [pid 4242, exit code 255, cmd 'x']."
+    )
+
+    assert (incident.first_death.pid, incident.first_death.exit) == (4242, 255)
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_the_only_library_of_a_nameless_stack_is_the_place() -> None:
+    incident = incident_of(
+        "Program terminated with signal SIGSEGV, Segmentation fault.",
+        "#0  0x00007f5bd160c896 in ?? () from /lib/ld-musl-x86_64.so.1",
+        "#1  0x00007f5bd160cc2f in ?? () from /lib/ld-musl-x86_64.so.1",
+    )
+
+    assert incident.first_death.module == "ld-musl-x86_64.so.1"
 
 
 def test_an_exception_whose_traceback_lost_its_beginning_is_read() -> None:

@@ -35,7 +35,7 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "stop reason = signal ",
-            r"stop reason = signal (?P<signal>SIG\w{1,60})",
+            r"stop reason = signal (?P<signal>SIG(?!STOP|INT|CONT|TSTP)\w{1,60})",
             "* thread #1, stop reason = signal SIGABRT",
         ),
         Phrase(

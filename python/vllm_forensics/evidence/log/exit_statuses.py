@@ -109,6 +109,22 @@ STATUSES: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            " was sent code ",
+            r"[Ww]orker \(pid:(?P<pid>\d{1,20})\) was sent code (?P<exit>\d{1,3})\b",
+            "[ERROR] Worker (pid:4242) was sent code 139!",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "with code 13",
+            r"\b(?:started|began|start|begin|keeps?|kept) (?:to exit|exiting) with code "
+            r"(?P<exit>13[2-9])\b",
+            "Since the upgrade the workers started to exit with code 139.",
+            of_another=True,
+            in_prose=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "(exit ",
             rf"\(exit (?:code|status):? {_DEADLY}\)",
             "error: the build failed (exit code 139)",

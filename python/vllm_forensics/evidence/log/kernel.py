@@ -19,7 +19,7 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             ": segfault at ",
-            r"(?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>segfault at"
+            r"(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>segfault at"
             r" [0-9a-f]{1,200} ip \S{1,200} sp"
             r" \S{1,200} error [0-9a-f]{1,200})(?: in "
             r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
@@ -30,9 +30,8 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " general protection",
-            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>general protection"
-            r"(?: "
-            r"fault)? ip:\S{1,200} sp:\S{1,200} error:\S{1,200})(?: in "
+            r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>"
+            r"general protection(?: fault)? ip:\S{1,200} sp:\S{1,200} error:\S{1,200})(?: in "
             r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
             "traps: python[4242] general protection fault ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
@@ -41,7 +40,7 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "] trap ",
-            r"traps: (?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
+            r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
             r"(?P<signal>invalid "
             r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S{1,200} sp:\S{1,200} error:\S{1,200})"
             r"(?: in (?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
@@ -70,7 +69,7 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "]: unhandled ",
-            r"(?P<name>\S[^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>unhandled .{1,60}? "
+            r"(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>unhandled .{1,60}? "
             r"\((?P<signal>\d{1,20})\) at 0x[0-9a-f]{1,200})(?:, esr \S{1,200})?(?:,? in "
             r"(?P<module>[^\[]{1,200})"
             r"\[(?P<offset>[0-9a-f]{1,200}))?",

@@ -88,6 +88,37 @@ FRAMEWORKS: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
+            "rogram crashed with signal ",
+            r"Program crashed with signal (?P<signal>\d{1,2})\b",
+            "handle_crash: Program crashed with signal 11",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Caught fatal signal - signo:",
+            r"Caught fatal signal - signo:(?P<signal>\d{1,2}) code:",
+            "Caught fatal signal - signo:11 code:1 errno:0 addr:(nil)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " for address: 0x",
+            r"PID (?P<pid>\d{1,20}) received (?P<signal>SIG\w{1,20}) for address: 0x",
+            "PID 4242 received SIGSEGV for address: 0x48",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "*** Program crashed: Bad pointer",
+            r"\*\*\* Program crashed: (?P<detail>Bad pointer dereference at 0x[0-9a-f]{1,16})",
+            "*** Program crashed: Bad pointer dereference at 0x0000000000000048 ***",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " caused an Access Violation (0xc0",
+            r"(?P<module>[\w.+-]{1,120}) caused an (?P<signal>Access Violation) \(0xc0000005\)",
+            "example.dll caused an Access Violation (0xc0000005)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
             "*** Received signal ",
             r"\*\*\* Received signal (?P<signal>\d{1,2}) \*\*\*",
             "*** Received signal 11 ***",

@@ -22,6 +22,13 @@ _EXAMPLE_VERBS: Final = (
 BATCH: Final = Family(
     source="the batch system",
     phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "process has died [pid ",
+            r"process has died \[pid (?P<pid>\d{1,20}), exit code (?P<exit>-?\d{1,5})",
+            "[ERROR] [serve-3]: process has died [pid 4242, exit code 255, cmd '/opt/app/serve'].",
+            of_another=True,
+        ),
         *(
             Phrase(
                 ClueKind.MEMORY,

@@ -26,12 +26,28 @@ FORMS: Final = (
         r"\s*frame #\d{1,3}: (?P<function>.{0,600}?) ?\+ (?P<offset>0x[0-9a-f]+) "
         r"\((?:0x[0-9a-f]+ in )?(?P<module>[^()]{1,240})\)"
     ),
-    # backtrace_symbols, UCX, Open MPI: /lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()
+    # backtrace_symbols, UCX, Open MPI: /lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f(),
+    # with a process's arguments behind its name, or file and line at the end
     re.compile(
-        r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?(?P<module>[\w./+-]{1,240})\("
-        r"(?P<symbol>[^()+]{0,400})"
-        r"\+?(?P<offset>0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\](?: (?P<function>\S.{0,400}))?"
+        r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?(?P<module>(?!0x)[\w./+-]{1,240})"
+        r"(?: [\w./+-]{0,200})?\((?P<symbol>[^()+]{0,400})"
+        r"\+?(?P<offset>0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
+        r"(?: (?!\(\S{1,240}:\d)(?P<function>\S.{0,400}))?"
     ),
+    # the same of a program without symbols: /usr/bin/node[0x5581c0de]
+    re.compile(r"\s*(?P<module>[\w./+-]{1,240})\[0x[0-9a-f]{5,16}\]$"),
+    # Godot: [2] ns::f(int) (/src/f.cpp:12)
+    re.compile(
+        r"\s*\[\d{1,3}\] (?P<function>[A-Za-z_~][^/]{0,400}?\)(?: const)?) "
+        r"\((?:[^()]{1,240}:\d{1,6})\)$"
+    ),
+    # Swift: 1 [ra] 0x00005581c0de1234 f(int) + 49 in serve
+    re.compile(
+        r"\s*\d{1,3}(?: \[\w{1,10}\])*\s{1,8}0x[0-9a-f]{8,16} (?P<function>\S.{0,400}?)"
+        r"(?: \+ \d{1,9})? in (?P<module>[\w./+-]{1,240})(?: at .{1,240})?$"
+    ),
+    # Unity: #1  0x005581c0de1234 in f
+    re.compile(r"\s*#\d{1,3}\s+0x[0-9a-f]{8,16} in (?P<function>[A-Za-z_][\w:~]{1,300})$"),
     # UCX:  4 0x0000000000012345 f()  /src/f.c:12
     re.compile(r"\s*\d{1,3} 0x[0-9a-f]{6,16} (?P<function>[\w:~<>]{1,200})\(\)\s"),
     # systemd-coredump: #0  0x00007f1be0001234 n/a (libexample.so + 0x1234)
@@ -117,6 +133,18 @@ _JULIA: Final = re.compile(
 )
 # Paddle: 5   paddle::framework::Run(phi::Place const&), the innermost call last
 _PADDLE: Final = re.compile(r"\d{1,3} {2,4}(?P<function>[A-Za-z_]\S{1,400}(?:\(.{0,400})?)$")
+# R: 1: .Call("take", pool), 1: pool::take(12); of its own functions the innermost counts
+_R: Final = re.compile(
+    r"\s{0,4}1: (?:\.(?:C|Call|External2?|Fortran)\([\"']?(?P<symbol>[\w.]{1,120})|"
+    r"(?:(?P<module>[\w.]{1,80}):::?)?(?P<function>[A-Za-z.][\w.]{0,120})\()"
+)
+# Apple's JSON: the frames of one thread stand on one line
+_TRIGGERED: Final = '"triggered":true'
+_FRAMES: Final = '"frames":['
+_SYMBOL: Final = re.compile(r"\"symbol\" ?: ?\"(?P<function>[^\"]{1,400})\"")
+_MAX_THREAD: Final = 40_000
+_CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
+"""Swift: the threads above it were asleep."""
 _LIBRARY: Final = re.compile(r".*\.(?:so|dylib|dll)[\d.]*")
 _HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
@@ -135,7 +163,7 @@ _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _NO_NAME: Final = {"(unknown)", "<unknown function>", "<unknown>", "n/a", "??", ""}
-_HEXADECIMAL: Final = re.compile(r"0x[0-9a-f]+")
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
 
 
@@ -170,6 +198,16 @@ def _julia_call(text: str) -> NativeCall | None:
     module = base_name(match["module"])
     is_library = _LIBRARY.fullmatch(module or "") is not None
     return _call({"function": match["function"], "module": module if is_library else None})
+
+
+def _apple_calls(text: str) -> list[NativeCall]:
+    """The frames of the thread that died."""
+    start = text.find(_FRAMES, text.find(_TRIGGERED))
+    if start < 0:
+        return []
+    end = text.find("}]", start, start + _MAX_THREAD)
+    frames = text[start : end if end > 0 else start + _MAX_THREAD]
+    return [_call(match.groupdict()) for match in _SYMBOL.finditer(frames)][:_MAX_FRAMES]
 
 
 class NativeBlock:
@@ -207,8 +245,11 @@ class NativeBlock:
         return True
 
     def _is_frame(self, text: str) -> bool:
-        if _HANDLED in text:
+        if _HANDLED in text or _CRASHED.match(text) is not None:
             self._calls.clear()
+            return True
+        if self._clue.source == "macOS" and _TRIGGERED in text and not self._calls:
+            self._calls = _apple_calls(text)
             return True
         if self._calls and self._calls[-1].module is None and text.lstrip().startswith("from /"):
             match = _FROM.match(text)
@@ -236,6 +277,9 @@ class NativeBlock:
         call = native_call(text)
         if call is None and self._clue.source == "Julia":
             return _julia_call(text)
+        if call is None and self._clue.source == "R" and not self._calls:
+            innermost = _R.match(text)
+            return _call(innermost.groupdict()) if innermost is not None else None
         return call
 
     def goes_on(self, text: str) -> bool:

@@ -33,6 +33,13 @@ _EXPLAINS: Final = re.compile(
 """Behind a death's name: somebody explains it."""
 _LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
 """Before it: a slide's bullet, or a question to the reader."""
+_QUOTES: Final = "\"\u201c\u2018'`"
+_TEACHES: Final = re.compile(
+    r"(?i)\b(?:understand(?:ing)?|decoding|demystif\w{1,6}|explain(?:ed|ing)?|guide|tutorial|"
+    r"dreaded|infamous|notorious|cryptic|known as)\b"
+)
+_WITNESS: Final = re.compile(r"\b(?:I|[Ww]e|[Mm]y)\b")
+"""Who speaks of himself tells what he saw, and not what there is to be seen."""
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
@@ -122,7 +129,17 @@ def _is_prose(text: str, match: re.Match[str], phrase: Phrase) -> bool:
         return True
     if _EXPLAINS.match(text, match.end()) is not None:
         return True
-    return _LECTURE.match(text, 0, match.start() + 1) is not None
+    return _LECTURE.match(text, 0, match.start() + 1) is not None or _is_quoted(text, match.start())
+
+
+def _is_quoted(text: str, start: int) -> bool:
+    """Is a message only quoted, in a sentence that teaches what messages there are?"""
+    begin = max(0, start - _BEFORE)
+    if not any(mark in text[max(0, start - 1) : start + 1] for mark in _QUOTES):
+        return False
+    if _WITNESS.search(text, begin) is not None:
+        return False
+    return any(one.search(text, begin, start) is not None for one in (_TEACHES, _DOUBT))
 
 
 @cache

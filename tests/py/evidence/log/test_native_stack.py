@@ -37,6 +37,20 @@ FRAMES = {
         None,
     ),
     "tvm": ('  File "src/f.cc", line 12, in ns::f()', "ns::f()", None),
+    "backtrace_symbols of a program with arguments": (
+        "node /opt/app/main.js(ns_f+0x40)[0xc08780]",
+        "ns_f",
+        "node",
+    ),
+    "backtrace_symbols without symbols": ("/usr/bin/node[0xa1c7fe]", None, "node"),
+    "Godot with a module": (
+        "[2] /opt/app/game.64() [0xbcc6f6] (/src/ns/string.h:23)",
+        None,
+        "game.64",
+    ),
+    "Godot": ("[2] ns::f(int const&) (/src/f.cpp:1186)", "ns::f(int const&)", None),
+    "Swift": ("1 [ra] 0x00005581c0de1c58 ns_f + 16 in serve", "ns_f", "serve"),
+    "Unity": ("#1  0x0055e34f41cfc3 in ns_f", "ns_f", None),
     "Rust": ("   4: ns::f", "ns::f", None),
 }
 
@@ -109,6 +123,52 @@ def test_julias_frames_name_files_and_libraries() -> None:
         ("take", "libx.so"),
         ("run", None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("innermost", "function", "module"),
+    [
+        (' 1: .Call("take", pool, PACKAGE = "basin")', "take", None),
+        (" 1: basin::take(pool = 12)", "take", "basin"),
+        (" 1: dyn.load(file, DLLpath = DLLpath, ...)", "dyn.load", None),
+    ],
+)
+def test_rs_innermost_function_is_the_place(
+    innermost: str, function: str, module: str | None
+) -> None:
+    log = f" *** caught segfault ***\naddress 0x48\n\nTraceback:\n{innermost}\n 2: run(pool)\n"
+
+    (clue,) = parse_incident_log([log.encode()]).clues
+
+    assert [(call.function, call.module) for call in clue.native] == [(function, module)]
+
+
+def test_apples_json_tells_the_frames_of_the_thread_that_died() -> None:
+    log = (
+        b'  "exception" : {"codes":"0x1","type":"EXC_BAD_ACCESS","signal":"SIGSEGV"},\n'
+        b'  "faultingThread" : 1,\n'
+        b'  "threads" : [{"id":1,"frames":[{"imageOffset":8,"symbol":"sleeps","imageIndex":0}]},'
+        b'{"triggered":true,"id":2,"threadState":{"x":[{"value":1}]},"frames":[{"imageOffset":4,'
+        b'"symbol":"ns::take(int)","symbolLocation":12,"imageIndex":0},{"imageOffset":6,'
+        b'"symbol":"ns::run[abi:1]()","imageIndex":0}]},{"id":3,"frames":[{"symbol":"waits"}]}],\n'
+    )
+
+    (clue,) = parse_incident_log([log]).clues
+
+    assert clue.signal == "SIGSEGV"
+    assert [call.function for call in clue.native] == ["ns::take(int)", "ns::run[abi:1]()"]
+
+
+def test_swifts_other_threads_are_no_part_of_the_stack() -> None:
+    log = (
+        b"*** Program crashed: Bad pointer dereference at 0x0000000000000048 ***\n\n"
+        b'Thread 0 "serve":\n\n0  0x00007f1be0001234 poll + 4 in libx.so\n\n'
+        b'Thread 4 "pool" crashed:\n\n0      0x00005581c0de5781 take(int) + 49 in serve\n'
+    )
+
+    (clue,) = parse_incident_log([log]).clues
+
+    assert [(call.function, call.module) for call in clue.native] == [("take(int)", "serve")]
 
 
 def test_paddles_innermost_call_stands_last() -> None:
