@@ -311,6 +311,7 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         'The dreaded "Segmentation fault (core dumped)" message has many causes.',
         'The system may print a line like "Segmentation fault (core dumped)" to the terminal.',
         "Our guide to \u201cSegmentation fault (core dumped)\u201d on small boards",
+        'If you see "Program crashed with signal 11", report it.',
         "Workers would have started to exit with code 139.",
         "* thread #1, stop reason = signal SIGSTOP",
         "Such a container is usually listed as stopped with exit code 137.",
@@ -324,6 +325,8 @@ def test_prose_about_deaths_is_no_death(line: str) -> None:
     "line",
     [
         'When I start it I get "Segmentation fault (core dumped)".',
+        "Crash when importing the module: `Segmentation fault (core dumped)`",
+        'Sometimes it ends with "Segmentation fault (core dumped)".',
         "bash reported `Illegal instruction (core dumped)` and ended",
         "Segmentation fault (core dumped)",
         "Since the upgrade the workers started to exit with code 139.",
@@ -340,6 +343,17 @@ def test_a_date_before_the_kernels_line_is_no_part_of_the_name() -> None:
     )
 
     assert (incident.first_death.name, incident.first_death.module) == ("serve", "libx.so")
+
+
+def test_a_process_that_writes_through_journald_keeps_its_own_number() -> None:
+    incident = incident_of(
+        "Jan 15 08:12:45 node1 run.sh[77]: [2026-01-15 08:12:45,123 E 4242 4300] logging.cc:108: "
+        "*** SIGSEGV received at time=1768464765 on cpu 1 ***",
+        "Jan 15 08:12:45 node1 run.sh[77]: [2026-01-15 08:12:45,124 E 4242 4300] logging.cc:108: "
+        "    @     0x7f1be0001234        192  ns::take()",
+    )
+
+    assert (incident.first_death.pid, incident.first_death.function) == (4242, "ns::take")
 
 
 def test_a_death_while_importing_names_the_file_that_imports() -> None:

@@ -111,9 +111,10 @@ def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
         tags = f"{tags} {more}" if more else tags
     writer = _writer(tags)
     if writer.stream is not None:
-        return LogLine(
-            number, writer.stream, text, writer.pid, writer.name, time, tagged=writer.tagged
-        )
+        # journald names who held the pipe, Ray's own prefix who wrote into it
+        own = writer.pid if pid is None or writer.tagged else pid
+        name = writer.name if own == writer.pid else who
+        return LogLine(number, writer.stream, text, own, name, time, tagged=writer.tagged)
     if pid is not None:
         return LogLine(number, str(pid), text, pid, None, time)
     return LogLine(number, writer.rest, text, None, writer.name or who, time)
