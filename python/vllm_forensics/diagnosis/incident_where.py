@@ -17,7 +17,7 @@ _HANDLERS: Final = re.compile(
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
     r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
-    r"_{0,2}sigaction|funlockfile$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
+    r"_{0,2}sigaction|funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|"
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
@@ -34,10 +34,10 @@ _SIGNAL_LIBRARIES: Final = re.compile(
 )
 _SYSTEM: Final = re.compile(
     r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libdyld\.dylib|dyld|Python|"
-    r"org\.python\.python|ntdll(?:\.dll)?|kernelbase(?:\.dll)?|kernel32(?:\.dll)?|"
+    r"org\.python\.python|libruby[.-][\w.-]{1,20}|ntdll(?:\.dll)?|kernelbase(?:\.dll)?|kernel32(?:\.dll)?|"
     r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
 )
-"""The C libraries and the interpreter of macOS and Windows."""
+"""The C libraries and the interpreters of macOS and Windows, and Ruby's."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 

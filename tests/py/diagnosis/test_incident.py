@@ -311,6 +311,7 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         'The dreaded "Segmentation fault (core dumped)" message has many causes.',
         'The system may print a line like "Segmentation fault (core dumped)" to the terminal.',
         "Our guide to \u201cSegmentation fault (core dumped)\u201d on small boards",
+        "# [BUG] Segmentation fault handling should be documented",
         'If you see "Program crashed with signal 11", report it.',
         "Workers would have started to exit with code 139.",
         "* thread #1, stop reason = signal SIGSTOP",
@@ -354,6 +355,38 @@ def test_a_process_that_writes_through_journald_keeps_its_own_number() -> None:
     )
 
     assert (incident.first_death.pid, incident.first_death.function) == (4242, "ns::take")
+
+
+def test_a_tombstone_tells_process_and_place() -> None:
+    incident = incident_of(
+        "pid: 4242, tid: 4300, name: pool  >>> com.example.serve <<<",
+        "signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x48",
+        "    x0  0000000000000000  x1  7000000000001000",
+        "backtrace:",
+        "    #00 pc 000000000001e020  /system/lib64/libc.so (memcpy+232)",
+        "    #01 pc 000000000002f130  /data/app/lib/arm64/libx.so (ns_take+32)",
+    )
+
+    death = incident.first_death
+    assert (death.pid, death.signal) == (4242, "SIGSEGV")
+    assert (death.function, death.module) == ("ns_take", "libx.so")
+
+
+def test_rubys_extension_is_the_place_and_not_ruby() -> None:
+    incident = incident_of(
+        "/opt/app/serve.rb:41: [BUG] Segmentation fault at 0x0000000000000048",
+        "-- Control frame information -----------------------------------------------",
+        *("c:0001 p:0000 s:0002 (none) [FINISH]",) * 40,
+        "-- C level backtrace information -------------------------------------------",
+        "/opt/ruby/lib/libruby.so.3.4(rb_vm_bugreport+0x5f) [0x7f6746cb135f] vm_dump.c:684",
+        "/opt/ruby/lib/libruby.so.3.4(sigsegv+0x5f) [0x7f6746cb235f] signal.c:907",
+        "/lib64/libpthread.so.0 [0x3ebf20f7e0]",
+        "/opt/gems/x/libx.so(take+0x6a) [0x7ff50967258a] pool.c:288",
+    )
+
+    death = incident.first_death
+    assert (death.signal, death.cause.certainty) == ("SIGSEGV", Certainty.PROVED)
+    assert (death.function, death.module) == ("take", "libx.so")
 
 
 def test_a_death_while_importing_names_the_file_that_imports() -> None:

@@ -9,7 +9,15 @@ from vllm_forensics.evidence.log.engine import GPU, VLLM
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
 from vllm_forensics.evidence.log.kernel import KERNEL
-from vllm_forensics.evidence.log.languages import FRAMEWORKS, JULIA, NODE, PADDLE, R
+from vllm_forensics.evidence.log.languages import (
+    ANDROID,
+    FRAMEWORKS,
+    JULIA,
+    NODE,
+    PADDLE,
+    RUBY,
+    R,
+)
 from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
@@ -20,7 +28,8 @@ from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS
 FAMILIES: Final = (
     KERNEL,
     # what the dying process itself writes
-    GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, PADDLE, FRAMEWORKS, COMPILERS,
+    GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, RUBY, ANDROID,
+    PADDLE, FRAMEWORKS, COMPILERS,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

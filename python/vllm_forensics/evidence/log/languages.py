@@ -52,6 +52,46 @@ R: Final = Family(
         ),
     ),
 )
+RUBY: Final = Family(
+    source="Ruby",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "[BUG] ",
+            # its own line names the source's file, or the address: titles of issues begin alike
+            r"(?:^\W?\S{1,300}:\d{1,9}: \[BUG\] (?P<signal>Segmentation fault|Bus Error|"
+            r"Illegal instruction)|\[BUG\] Segmentation fault at 0x[0-9a-f]{1,16})",
+            "/opt/app/serve.rb:41: [BUG] Segmentation fault at 0x0000000000000048",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "-- C level backtrace information ",
+            r"^-- C level backtrace information -",
+            "-- C level backtrace information -------------------------------------------",
+        ),
+    ),
+)
+ANDROID: Final = Family(
+    source="Android",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "Fatal signal ",
+            r"Fatal signal (?P<signal>\d{1,2}) \(SIG\w{1,10}\), code .{0,120}? in tid \d{1,9}"
+            r"(?: \([^()]{0,60}\))?(?:, pid (?P<pid>\d{1,9}) \((?P<name>[^()]{1,60})\))?",
+            "A/libc: Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x48 in tid 4300 "
+            "(pool), pid 4242 (example.serve)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "), fault addr ",
+            r"(?:^|: )signal (?P<signal>\d{1,2}) \(SIG\w{1,10}\), code -?\d{1,3} "
+            r"\(\w{1,20}\), (?P<detail>fault addr \S{1,20})",
+            "signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x48",
+        ),
+    ),
+)
 PADDLE: Final = Family(
     source="Paddle",
     phrases=(

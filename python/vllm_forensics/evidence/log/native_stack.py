@@ -32,7 +32,7 @@ FORMS: Final = (
         r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?(?P<module>(?!0x)[\w./+-]{1,240})"
         r"(?: [\w./+-]{0,200})?\((?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
-        r"(?: (?!\(\S{1,240}:\d)(?P<function>\S.{0,400}))?"
+        r"(?: (?!\(?\S{1,240}:\d{1,9}\)?$)(?P<function>\S.{0,400}))?"
     ),
     # the same of a program without symbols: /usr/bin/node[0x5581c0de]
     re.compile(r"\s*(?P<module>[\w./+-]{1,240})\[0x[0-9a-f]{5,16}\]$"),
@@ -45,6 +45,12 @@ FORMS: Final = (
     re.compile(
         r"\s*\d{1,3}(?: \[\w{1,10}\])*\s{1,8}0x[0-9a-f]{8,16} (?P<function>\S.{0,400}?)"
         r"(?: \+ \d{1,9})? in (?P<module>[\w./+-]{1,240})(?: at .{1,240})?$"
+    ),
+    # Android: #00 pc 000000000001e020  /data/app/lib/libexample.so (f+32), below logcat's prefix
+    re.compile(
+        r"(?:.{0,80}?\s)?#\d{2,3}\s{1,4}pc [0-9a-f]{8,16}\s{1,4}(?P<module>\S{1,240})"
+        r"(?: \(offset 0x[0-9a-f]{1,16}\))?(?: \((?!BuildId)"
+        r"(?P<function>[^+]{1,400}?)(?:\+\d{1,9})?\)(?: .{0,100})?)?$"
     ),
     # Unity: #1  0x005581c0de1234 in f
     re.compile(r"\s*#\d{1,3}\s+0x[0-9a-f]{8,16} in (?P<function>[A-Za-z_][\w:~]{1,300})$"),
@@ -80,11 +86,11 @@ FORMS: Final = (
     # Java's machine: of native code "C  [libexample.so+0x1234]  f(int)+0x51" behind a #,
     # of its own "J 112 c1 example.Pool.take(I)V"
     re.compile(
-        r"[#>\s]{0,8}[CVv]\s{1,3}\[(?P<module>[^\]+\s]{1,240})\+(?P<offset>0x[0-9a-f]+)\]"
+        r"(?:\d{1,9}#)?[\\#>\s]{0,8}[CVv]\s{1,3}\[(?P<module>[^\]+\s]{1,240})\+(?P<offset>0x[0-9a-f]+)\]"
         r"(?:\s{1,4}(?P<function>\S.{0,400}?)(?:\+0x[0-9a-f]+)?)?\s*$"
     ),
     re.compile(
-        r"[#>\s]{0,8}[Jj]\s{1,3}(?:\d{1,9} (?:c[12] )?)?"
+        r"(?:\d{1,9}#)?[\\#>\s]{0,8}[Jj]\s{1,3}(?:\d{1,9} (?:c[12] )?)?"
         r"(?P<function>[\w$/]+\.[\w$./<>]+)\("
     ),
     # Node:  1: 0x5581c0de node::Abort() [node]

@@ -1,7 +1,7 @@
 """What a crash record says of its process in lines above the one that names the signal.
 
-macOS and LLDB name the process there, Windows the library, torchrun which of many failures it saw
-first.
+macOS, LLDB and Android name the process there, Windows the library, torchrun which of many failures
+it saw first.
 """
 
 from __future__ import annotations
@@ -13,10 +13,17 @@ from typing import Final
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 
-NEEDLES: Final = (b"Process:  ", b" stopped", b"Faulting module name: ", b"Root Cause (first obs")
+NEEDLES: Final = (
+    b", tid: ",
+    b"Process:  ",
+    b" stopped",
+    b"Faulting module name: ",
+    b"Root Cause (first obs",
+)
 _PROCESS: Final = re.compile(
     r"\W{0,6}Process(?:: {2,24}\S[^\[\]]{0,60} \[(?P<pid>\d{1,9})\]|"
     r" (?P<stopped>\d{1,9}) stopped\b)"
+    r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> \S"
 )
 _MODULE: Final = re.compile(r"\W{0,6}Faulting module name: (?P<module>[^,\s]{1,120})")
 _ROOT: Final = "Root Cause (first observed failure)"
@@ -37,7 +44,7 @@ class Record:
     def note(self, line: LogLine) -> bool:
         """Remember what the line says, where it is one of them."""
         if (match := _PROCESS.match(line.text)) is not None:
-            self._pid = line.number, int(match["pid"] or match["stopped"])
+            self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
         elif (match := _MODULE.match(line.text)) is not None:
             self._module = line.number, match["module"]
         elif _ROOT in line.text:
@@ -48,7 +55,7 @@ class Record:
 
     def complete(self, clue: Clue) -> Clue:
         """The clue, with what the lines above say of the same process."""
-        if clue.source == "macOS" and clue.pid is None and self._pid is not None:
+        if clue.source in {"macOS", "Android"} and clue.pid is None and self._pid is not None:
             line, pid = self._pid
             return replace(clue, pid=pid) if clue.line - line <= _REACH else clue
         if self._module is not None and clue.text.startswith("Exception code: "):
