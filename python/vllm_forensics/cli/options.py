@@ -35,3 +35,10 @@ ALL_FRAMES: Final = click.option(
 NO_STORE: Final = click.option(
     "--no-store", is_flag=True, help="Neither ask nor change what was seen before."
 )
+TIMEOUT: Final = click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    help="Seconds for each answer of gdb.",
+)

@@ -22,6 +22,7 @@ from vllm_forensics.cli.options import (
     NO_STORE,
     OUTPUT,
     QUIET,
+    TIMEOUT,
     format_option,
 )
 from vllm_forensics.cli.output import ProgressLine, emit, terminal_width, wants_color
@@ -133,13 +134,7 @@ class CoreOptions:
 )
 @click.option("--audit", is_flag=True, help="Check the mapped modules one by one instead.")
 @ALL_FRAMES
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 3600),
-    default=60.0,
-    show_default=True,
-    help="Seconds for each answer of gdb.",
-)
+@TIMEOUT
 @INCLUDE_SECRETS
 @NO_STORE
 @QUIET

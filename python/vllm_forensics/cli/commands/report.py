@@ -13,6 +13,7 @@ from vllm_forensics.cli.options import (
     NO_COLOR,
     OUTPUT,
     QUIET,
+    TIMEOUT,
     format_option,
 )
 from vllm_forensics.cli.output import emit, require_writable, terminal_width, wants_color
@@ -62,13 +63,7 @@ class ReportCommandOptions:
 @click.option("--executable", metavar="FILE", help="The program, where it is not at its old path.")
 @click.option("--sysroot", metavar="DIR", help="Files of the machine that crashed.")
 @click.option("--no-gdb", is_flag=True, help="Stacks alone: faster, without values.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 3600),
-    default=60.0,
-    show_default=True,
-    help="Seconds for each answer of gdb.",
-)
+@TIMEOUT
 @ALL_FRAMES
 @INCLUDE_SECRETS
 @QUIET
