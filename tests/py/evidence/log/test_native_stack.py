@@ -2,7 +2,8 @@
 
 import pytest
 
-from vllm_forensics.evidence.log.native_stack import begins_lone_stack, native_call
+from vllm_forensics.evidence.log.native_frame import frame_in
+from vllm_forensics.evidence.log.native_stack import begins_lone_stack
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import ClueKind
 
@@ -67,10 +68,10 @@ FRAMES = {
 def test_a_frame_is_read(writer: str) -> None:
     text, function, module = FRAMES[writer]
 
-    call = native_call(text)
+    frame = frame_in(text)
 
-    assert call is not None
-    assert (call.function, call.module) == (function, module)
+    assert frame is not None
+    assert (frame.call.function, frame.call.module) == (function, module)
 
 
 @pytest.mark.parametrize(

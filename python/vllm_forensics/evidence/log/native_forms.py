@@ -1,0 +1,282 @@
+"""The forms of native frames in logs: a table, with one entry for what one writer prints.
+
+A form is added here and nowhere else. The first that fits a line decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_NATIVE_FILE: Final = r"(?:<unknown>|[^\"]{1,240}\.(?:c|cc|cpp|cxx|cu|h|hpp|cuh|rs|S))"
+_GDB: Final = r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?][^(]{0,400}?) ?\("
+"""A name, and where its arguments begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A line that is one frame.
+
+    The pattern's groups fill the call: function (or symbol, where that is only a name in a table
+    of symbols), module, offset. `begins` and `holds` are what a line is asked before the pattern is
+    tried: they must let through whatever the pattern matches.
+    """
+
+    writer: str
+    example: str
+    pattern: str
+    """Matches at the beginning of a line, with its blanks."""
+    begins: str
+    """One letter, as a regular expression: the first of the line that is no blank."""
+    holds: str
+    """Stands in every such line."""
+    source: str | None = None
+    """The only writer below whose words such a line is a frame."""
+    last_first: bool = False
+    """Does the innermost call stand last?"""
+
+
+FORMS: Final = (
+    Form(
+        writer="backward-cpp",
+        example='#1    Object "/lib/libexample.so", at 0x7f1be0001234, in ns::f(int)',
+        pattern=r"\s*#\d{1,3}\s+(?:Object|Source) \"(?P<module>[^\"]{1,240})\", "
+        r"(?:at 0x[0-9a-f]{1,16}|line \d{1,6}), in ?(?P<function>.{0,400})",
+        begins="#",
+        holds='", ',
+        last_first=True,
+    ),
+    Form(
+        writer="Paddle",
+        example="5   paddle::framework::Run(phi::Place const&)",
+        pattern=r"\d{1,3} {2,4}(?P<function>[A-Za-z_]\S{1,400}(?:\(.{0,400})?)$",
+        begins=r"\d",
+        holds="  ",
+        source="Paddle",
+        last_first=True,
+    ),
+    Form(
+        writer="abseil, glog",
+        example="    @     0x7f1be0001234        192  ns::f()",
+        pattern=r"\s*(?:PC: )?@\s+0x[0-9a-f]+\s+(?:(?:\(unknown\)|\d{1,9})\s+)?"
+        r"(?P<function>\S.{0,400})",
+        begins="[@P]",
+        holds="@",
+    ),
+    Form(
+        writer="c10",
+        example="frame #3: ns::f() + 0x57 (0x7f1be0001234 in /opt/lib/libc10.so)",
+        pattern=r"\s*frame #\d{1,3}: (?P<function>.{0,600}?) ?\+ (?P<offset>0x[0-9a-f]+) "
+        r"\((?:0x[0-9a-f]+ in )?(?P<module>[^()]{1,240})\)",
+        begins="f",
+        holds="+ 0x",
+    ),
+    Form(  # with a process's arguments behind its name, or file and line at the end
+        writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
+        example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
+        pattern=r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
+        r"(?P<module>(?!0x)[\w./+-]{1,240})(?: [\w./+-]{0,200})?\((?P<symbol>[^()+]{0,400})"
+        r"\+?(?P<offset>0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
+        r"(?: (?!\(?\S{1,240}:\d{1,9}\)?$)(?P<function>\S.{0,400}))?",
+        begins=r"[\w./+\[-]",
+        holds="[0x",
+    ),
+    Form(
+        writer="backtrace_symbols of a program without symbols",
+        example="/usr/bin/node[0x5581c0de]",
+        pattern=r"\s*(?P<module>[\w./+-]{1,240})\[0x[0-9a-f]{5,16}\]$",
+        begins=r"[\w./+-]",
+        holds="[0x",
+    ),
+    Form(
+        writer="Godot",
+        example="[2] ns::f(int) (/src/f.cpp:12)",
+        pattern=r"\s*\[\d{1,3}\] (?P<function>[A-Za-z_~][^/]{0,400}?\)(?: const)?) "
+        r"\((?:[^()]{1,240}:\d{1,6})\)$",
+        begins=r"\[",
+        holds=" (",
+    ),
+    Form(
+        writer="Swift",
+        example="1 [ra] 0x00005581c0de1234 f(int) + 49 in serve",
+        pattern=r"\s*\d{1,3}(?: \[\w{1,10}\])*\s{1,8}0x[0-9a-f]{8,16} (?P<function>\S.{0,400}?)"
+        r"(?: \+ \d{1,9})? in (?P<module>[\w./+-]{1,240})(?: at .{1,240})?$",
+        begins=r"\d",
+        holds=" in ",
+    ),
+    Form(  # below logcat's prefix
+        writer="Android",
+        example="#00 pc 000000000001e020  /data/app/lib/libexample.so (f+32)",
+        pattern=r"(?:.{0,80}?\s)?#\d{2,3}\s{1,4}pc [0-9a-f]{8,16}\s{1,4}(?P<module>\S{1,240})"
+        r"(?: \(offset 0x[0-9a-f]{1,16}\))?(?: \((?!BuildId)"
+        r"(?P<function>[^+]{1,400}?)(?:\+\d{1,9})?\)(?: .{0,100})?)?$",
+        begins=".",
+        holds="pc ",
+    ),
+    Form(
+        writer="Unity",
+        example="#1  0x005581c0de1234 in take",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{8,16} in (?P<function>[A-Za-z_][\w:~]{1,300})$",
+        begins="#",
+        holds=" in ",
+    ),
+    Form(
+        writer="UCX",
+        example=" 4 0x0000000000012345 f()  /src/f.c:12",
+        pattern=r"\s*\d{1,3} 0x[0-9a-f]{6,16} (?P<function>[\w:~<>]{1,200})\(\)\s",
+        begins=r"\d",
+        holds="()",
+    ),
+    Form(
+        writer="systemd-coredump",
+        example="#0  0x00007f1be0001234 n/a (libexample.so + 0x1234)",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]+ (?P<function>\S{1,400}) "
+        r"\((?P<module>[^()\s]{1,240}) \+ (?P<offset>0x[0-9a-f]+)\)",
+        begins="#",
+        holds=" + 0x",
+    ),
+    Form(
+        writer="LLVM, with libraries",
+        example=" #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234)",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[^/\s][^/]{0,600}?)? ?"
+        r"(?:/\S{1,240}:\d{1,6}:\d{1,6} )?\((?P<module>[^()\s]{1,240}?)\+"
+        r"(?P<offset>0x[0-9a-f]+)\))",
+        begins="#",
+        holds="+0x",
+    ),
+    Form(
+        writer="LLVM, with sources",
+        example=" #4 0x00005581c0de1234 f(int) /src/f.cpp:12:3",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?P<function>[^/\s][^/]{0,600}?) /\S{1,240}:\d",
+        begins="#",
+        holds=" /",
+    ),
+    Form(  # LLVM there: without tabs
+        writer="macOS",
+        example="5   _C.so    0x0000000104e95123 f(int) + 687",
+        pattern=r"\s*\d{1,3}\s{1,8}(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
+        r"(?P<function>\S.{0,400}?) \+ \d{1,12}\b",
+        begins=r"\d",
+        holds=" + ",
+    ),
+    Form(  # or 4   0x7f1be0001234 /lib/libx.so(+0x1234) [0x7f1be0001234]
+        writer="TensorRT-LLM",
+        example="4   0x7f1be0001234 ns::f() + 204",
+        pattern=r"\s*\d{1,3}\s{1,8}0x[0-9a-f]{6,16} (?:(?P<function>[^/\s].{0,400}?) \+ \d{1,9}$|"
+        r"(?P<module>/[^()]{1,240})\(\+(?P<offset>0x[0-9a-f]+)\))",
+        begins=r"\d",
+        holds="+",
+    ),
+    Form(
+        writer="LLDB",
+        example="  * frame #0: 0x00000001038b1019 libexample.dylib`f + 25",
+        pattern=r"\s*(?:\* )?frame #\d{1,4}: 0x[0-9a-f]{6,16} (?P<module>[^`\s]{1,240})`"
+        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,9}| at \S{1,240}|$)",
+        begins="[*f]",
+        holds="`",
+    ),
+    Form(  # native code, quoted or not
+        writer="Java",
+        example="# C  [libexample.so+0x1234]  f(int)+0x51",
+        pattern=r"(?:\d{1,9}#)?[\\#>\s]{0,8}[CVv]\s{1,3}\[(?P<module>[^\]+\s]{1,240})\+"
+        r"(?P<offset>0x[0-9a-f]+)\](?:\s{1,4}(?P<function>\S.{0,400}?)(?:\+0x[0-9a-f]+)?)?\s*$",
+        begins=r"[\d\\#>CVv]",
+        holds="+0x",
+    ),
+    Form(
+        writer="Java, of its own code",
+        example="J 112 c1 example.Pool.take(I)V",
+        pattern=r"(?:\d{1,9}#)?[\\#>\s]{0,8}[Jj]\s{1,3}(?:\d{1,9} (?:c[12] )?)?"
+        r"(?P<function>[\w$/]+\.[\w$./<>]+)\(",
+        begins=r"[\d\\#>Jj]",
+        holds="(",
+    ),
+    Form(
+        writer="Node",
+        example=" 1: 0x5581c0de node::Abort() [node]",
+        pattern=r"\s*\d{1,3}: 0x[0-9a-f]{4,16} (?P<function>\S.{0,400}?)?\s?"
+        r"\[(?P<module>[^\[\]]{1,240})\]",
+        begins=r"\d",
+        holds=": 0x",
+    ),
+    Form(
+        writer="Boost",
+        example=" 1# ns::f(int) in /lib/libexample.so",
+        pattern=r"\s*\d{1,3}# (?P<function>\S.{0,400}?) "
+        r"(?:in (?P<module>/?\S{1,240})|at \S{1,240}:\d{1,6})$",
+        begins=r"\d",
+        holds="# ",
+    ),
+    Form(
+        writer="valgrind",
+        example="==42==    by 0x4C31234: f (in /lib/libexample.so)",
+        pattern=r"(?:==\d{1,9}==)?\s+(?:at|by) 0x[0-9A-F]{4,16}: (?P<function>\S.{0,400}?) "
+        r"\((?:in (?P<module>[^()]{1,240})|[^()]{1,240}:\d{1,6})\)",
+        begins="[=ab]",
+        holds=" 0x",
+    ),
+    Form(
+        writer="gdb",
+        example="#0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so",
+        pattern=rf"\s*(?:#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{{8,16}} in ){_GDB}"
+        r"[^\n]{0,800}?\)(?: from (?P<module>\S{1,240})| at \S{1,240}| *$)",
+        begins="[#0]",
+        holds="(",
+    ),
+    Form(
+        writer="gdb, its arguments broken over lines",
+        example="#6  0x00007f1be0001234 in f (",
+        pattern=rf"\s*#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?{_GDB}(?:\s*$|[\w.]{{1,60}}=)",
+        begins="#",
+        holds="(",
+    ),
+    Form(
+        writer="gdb, a template broken where the terminal ended",
+        example="#0  0x00007f1be0001234 in ns::f<ns::node<int, ns::traits<int, ns::pool<int> >, "
+        "ns::node<int, ns::tra",
+        pattern=r"\s*#\d{1,3}\s+(?:0x[0-9a-f]+ in )?(?P<function>[\w:~]{3,300})<[^()\n]{60,600}$",
+        begins="#",
+        holds="<",
+    ),
+    Form(
+        writer="tvm-ffi",
+        example='  File "src/f.cc", line 12, in ns::f()',
+        pattern=rf"\s*File \"{_NATIVE_FILE}\", line \d{{1,9}}, in (?P<function>\S.{{0,400}})",
+        begins="F",
+        holds='", line ',
+    ),
+    Form(
+        writer="Rust",
+        example="   4: ns::f",
+        pattern=r"\s{0,4}\d{1,3}: +(?:0x[0-9a-f]+ - )?"
+        r"(?P<function>[\w<][\w:<>{}, &*'#-]{2,400})$",
+        begins=r"\d",
+        holds=": ",
+    ),
+    Form(  # its arguments in hexadecimal
+        writer="Go",
+        example="main.f(0x1, 0x2)",
+        pattern=r"(?P<function>[\w./-]{1,200}\.[\w.()*]{1,120})\([^()]{0,200}\)$",
+        begins=r"[\w./-]",
+        holds=")",
+    ),
+    Form(  # a library, or a source
+        writer="Julia",
+        example="f at /lib/libexample.so (unknown line)",
+        pattern=r"(?P<function>[\w#!@.~<>:{}]{1,400}) at "
+        r"(?:(?P<module>[\w/.~\\-][^:()]{0,300}?\.(?:so|dylib|dll)[\d.]{0,20})"
+        r"|[\w/.~\\-][^:()]{0,300}?)(?::\d{1,6}| \(unknown line\))(?: \[inlined\])?\s*$",
+        begins=r"[\w#!@.~<>:{}]",
+        holds=" at ",
+        source="Julia",
+    ),
+    Form(  # of its own functions the innermost counts
+        writer="R",
+        example=' 1: .Call("take", pool)',
+        pattern=r"\s{0,4}1: (?:\.(?:C|Call|External2?|Fortran)\([\"']?(?P<symbol>[\w.]{1,120})|"
+        r"(?:(?P<module>[\w.]{1,80}):::?)?(?P<function>[A-Za-z.][\w.]{0,120})\()",
+        begins="1",
+        holds="1: ",
+        source="R",
+    ),
+)

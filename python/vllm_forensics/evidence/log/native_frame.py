@@ -1,0 +1,52 @@
+"""Reads one line as a native frame: only the forms that may fit its beginning are tried."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from vllm_forensics.evidence.demangle import demangle
+from vllm_forensics.evidence.log.native_forms import FORMS, Form
+from vllm_forensics.evidence.log.phrases import base_name
+from vllm_forensics.model.incident import NativeCall
+
+_NO_NAME: Final = {"(unknown)", "<unknown function>", "<unknown>", "n/a", "??", ""}
+_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
+
+
+class Frame(NamedTuple):
+    """A line that is a frame."""
+
+    call: NativeCall
+    form: Form
+
+
+def frame_in(text: str, source: str = "") -> Frame | None:
+    """The frame that a line holds, in the forms of everybody and of the stack's own source."""
+    for form, pattern in _forms(text.lstrip()[:1], source):
+        if form.holds in text:
+            match = pattern.match(text)
+            if match is not None:
+                return Frame(call_of(match.groupdict()), form)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _forms(first: str, source: str) -> tuple[tuple[Form, re.Pattern[str]], ...]:
+    return tuple(
+        (form, re.compile(form.pattern))
+        for form in FORMS
+        if form.source in {None, source} and re.match(form.begins, first) is not None
+    )
+
+
+def call_of(groups: dict[str, str | None]) -> NativeCall:
+    """The call that a form's groups tell."""
+    name = (groups.get("function") or groups.get("symbol") or "").strip()
+    function = None if name in _NO_NAME or _HEXADECIMAL.fullmatch(name) else name
+    if function is not None and function.startswith("_Z"):
+        function = demangle(function) or function
+    return NativeCall(
+        function=function, module=base_name(groups.get("module")), offset=groups.get("offset")
+    )
