@@ -19,7 +19,8 @@ from vllm_forensics.diagnosis.incident_first import (
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
-from vllm_forensics.diagnosis.incident_where import last_resort, place_of, plain_name
+from vllm_forensics.diagnosis.incident_where import last_resort, place_of
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
     CauseClass,
     Clue,

@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtime_module
-from vllm_forensics.model import function_name
 from vllm_forensics.model.incident import NativeCall
 
 _HANDLERS: Final = re.compile(
@@ -91,11 +90,3 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
         if call.module is not None and call.function is None and _LIBC.match(call.module):
             return at + 1
     return 0
-
-
-def plain_name(function: str) -> str:
-    """A function without its arguments."""
-    # Not at main.(*Pool).Take and (anonymous namespace)::f.
-    if "(*" in function:
-        return re.sub(r"\((?!\*|anonymous).*", "", function)
-    return function_name.plain_name(function)

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.stack import SourceLine, Variable
 
 SIGNAL_FRAME: Final = "<signal handler called>"
 _LWP: Final = re.compile(r"LWP (\d{1,20})")
 _LINE: Final = re.compile(r'Line (\d{1,20}) of "(.*)"')
-_CLONE: Final = re.compile(r" \[clone [^][]*\]|\[abi:[^][]*\]")
-_OPERATOR: Final = re.compile(r"operator ?(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)")
-_SCOPE: Final = re.compile(r"\s*::")
 _RECORD: Final = re.compile(r"\d*[~^]")
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _BARE_RECORD: Final = re.compile(r'\d*(?:~""|\^[a-z-]+(,.*)?)\s*')
@@ -139,7 +137,7 @@ def parse_frames(result: MiResult) -> tuple[MiFrame, ...]:
             MiFrame(
                 level=level,
                 pc=pc,
-                function=plain_function_name(function) if function not in {None, "??"} else None,
+                function=plain_name(function) if function not in {None, "??"} else None,
                 file=_text(raw.get("fullname")) or _text(raw.get("file")),
                 line=_number(raw.get("line"), 10),
             )
@@ -171,75 +169,6 @@ def parse_line(result: MiResult) -> SourceLine | None:
     """The answer of `info line *ADDRESS`."""
     match = _LINE.search(result.console)
     return SourceLine(file=match.group(2), line=int(match.group(1))) if match else None
-
-
-def plain_function_name(name: str) -> str:
-    """A function's qualified name without arguments, clone suffixes, ABI tags and return type.
-
-    `std::vector<int>::at(unsigned long) const` → `std::vector<int>::at`;
-    `void run<int>(int) [clone .isra.0]` → `run<int>`.
-    """
-    if name == SIGNAL_FRAME:
-        return name
-    name = _CLONE.sub("", name).strip()
-    end = _arguments_start(name)
-    head = name[:end] if end is not None else name
-    return head[_return_type_end(head) :] if end is not None else head
-
-
-def _arguments_start(name: str) -> int | None:
-    """Where the argument list opens: the first parenthesis outside <> that closes at the end."""
-    depth = 0
-    at = 0
-    last_brace = name.rfind("}")
-    while at < len(name):
-        if name.startswith("operator", at) and (match := _OPERATOR.match(name, at)):
-            at = match.end()
-            continue
-        if name.startswith("(anonymous namespace)", at):
-            at += len("(anonymous namespace)")
-            continue
-        character = name[at]
-        if character in "<":
-            depth += 1
-        elif character == ">":
-            depth -= 1
-        elif character == "(" and depth == 0:
-            close = _closing(name, at)
-            if close is None:
-                return at
-            if _SCOPE.match(name, close + 1):  # a local class or lambda: f(int)::{lambda…}
-                at = close + 1
-                continue
-            return at
-        elif character == "{" and depth == 0 and at < last_brace:
-            at = name.find("}", at)
-        at += 1
-    return None
-
-
-def _closing(name: str, start: int) -> int | None:
-    depth = 0
-    for at in range(start, len(name)):
-        depth += {"(": 1, ")": -1}.get(name[at], 0)
-        if depth == 0:
-            return at
-    return None
-
-
-def _return_type_end(head: str) -> int:
-    """Template functions are shown with their return type: the last space outside any bracket."""
-    depth, end = 0, 0
-    first = head.find("operator")
-    limit = first + len("operator") if first >= 0 else len(head)
-    for at, character in enumerate(head[:limit]):
-        if character in "<({[":
-            depth += 1
-        elif character in ">)}]":
-            depth -= 1
-        elif character == " " and depth == 0:
-            end = at + 1
-    return end
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

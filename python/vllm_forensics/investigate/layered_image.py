@@ -21,13 +21,13 @@ from vllm_forensics.evidence.gdb_mi import (
     parse_line,
     parse_records,
     parse_variables,
-    plain_function_name,
 )
 from vllm_forensics.investigate.gdb_budget import GdbBudget
 from vllm_forensics.investigate.gdb_loading import GdbLoader
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.walked_stacks import WalkedStacks
 from vllm_forensics.model.answer import Answer, Gap, Known, Tier
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.process import (
     Address,
     Mapping,
@@ -355,7 +355,7 @@ class LayeredImage:
         if isinstance(symbol, Gap) or not symbol.value.name:
             return found.function
         name = self.demangle(symbol.value.name)
-        return plain_function_name(name.value if isinstance(name, Known) else symbol.value.name)
+        return plain_name(name.value if isinstance(name, Known) else symbol.value.name)
 
     def _with_variables(self, frames: list[Frame], thread: str) -> list[Frame]:
         """Add arguments and locals to the innermost own calls; a runtime's tell nobody anything."""

@@ -19,12 +19,13 @@ from vllm_forensics.diagnosis.runtime_frames import is_runtime_module
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.dwarf_registers import dwarf_registers
-from vllm_forensics.evidence.gdb_mi import SIGNAL_FRAME, plain_function_name
+from vllm_forensics.evidence.gdb_mi import SIGNAL_FRAME
 from vllm_forensics.evidence.machines import MACHINES
 from vllm_forensics.evidence.vdso import VDSO
 from vllm_forensics.investigate.gdb_loading import return_address
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.model.answer import Answer, Gap, Known, Tier
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.process import Address, Module, Thread
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 from vllm_forensics.model.unwind import (
@@ -375,4 +376,4 @@ def _is_interrupted(frames: tuple[WalkedFrame, ...], at: int) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _plain(name: str) -> str:
-    return plain_function_name(_SYMBOL_VERSION.sub("", name))
+    return plain_name(_SYMBOL_VERSION.sub("", name))

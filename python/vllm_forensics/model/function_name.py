@@ -7,39 +7,86 @@ from functools import lru_cache
 from typing import Final
 
 _NOISE: Final = re.compile(
-    r"\s?\[clone [^\]]*\]|\s?\(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*"
-    r"|\[abi:\w+\]|::h[0-9a-f]{16}$|\$[0-9a-f]{16,}"
+    r"\s?\[clone [^][]*\]|\s?\(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv|llvm)(?:\.\d+)*"
+    r"|\[abi:[^][]*\]|::h[0-9a-f]{16}$|\$[0-9a-f]{16,}"
 )
-_OPERATOR_CALL: Final = "operator()"
+_SIMPLE: Final = re.compile(r"([A-Za-z_]\w*+(?:::[A-Za-z_]\w*+)*+)(?:\([\w:*&, ]*\))?", re.ASCII)
+"""A name with nothing to leave out but its arguments; of such are most."""
+_NOT_SIMPLE: Final = re.compile(r"operator|std::__|::h[0-9a-f]{16}")
+_PART_OF_A_NAME: Final = re.compile(
+    r"operator ?(?:\(\)|\[\]|<=>|<<=|>>=|<<(?!\w)|>>|->\*?|<=|>=|<|>|\"\" ?\w+"
+    r"|(?=new\b|delete\b|co_await\b|[\w:]))|\(anonymous [a-z]+\)|\(\*[\w.]*\)(?=\.)",
+    re.ASCII,
+)
+"""Brackets and spaces that open no arguments; the last is Go's `main.(*Pool).Take`."""
+_CLOSING: Final = {"(": ")", "<": ">", "{": "}"}
+_SCOPE: Final = re.compile(r"(?: (?:const|volatile|noexcept)| ?&{1,2})*::")
+_RETURNED: Final = re.compile(r"[^()]{0,200} \([*&]+(?=\w)")
+"""A function that returns one: `void (*f(int))(long)`."""
 
 
 @lru_cache(maxsize=8192)
 def plain_name(function: str) -> str:
-    """Without return type, arguments, compiler suffixes: `void v::f<int>(int)` → `v::f<int>`."""
-    if function.isidentifier():
+    """Without return type, arguments, compiler suffixes: `void v::f<int>(int)` → `v::f<int>`.
+
+    Of a lambda the function that holds it stays: `v::f(int, int)::{lambda()#1}::operator()() const`
+    → `v::f::{lambda()#1}::operator()`. What cannot be read as a name stays as it is.
+    """
+    simple = _SIMPLE.fullmatch(function)
+    if simple is not None and _NOT_SIMPLE.search(function) is None:
+        return simple[1]
+    if function.startswith(("-[", "+[")):  # Objective-C
         return function
     name = (
         _NOISE.sub("", function).replace("std::__1::", "std::").replace("std::__cxx11::", "std::")
     )
-    if name.startswith(("-[", "+[")):  # Objective-C
-        return name
-    name = name.replace("(anonymous namespace)", "{anonymous}").replace("(anonymous class)", "{}")
-    call, at_operator = name.find(_OPERATOR_CALL), name.find("operator")
-    search_from = call + len(_OPERATOR_CALL) if call >= 0 else max(at_operator, 0)
-    start, end = _extent(name, search_from, at_operator if at_operator >= 0 else len(name))
-    return name[start:end].replace("{anonymous}", "(anonymous namespace)").strip() or function
+    returned = _RETURNED.match(name)
+    return _without_arguments(name, returned.end() if returned else 0) or function
 
 
-def _extent(name: str, search_from: int, last_start: int) -> tuple[int, int]:
-    """Where the qualified name begins, behind the return type, and ends, before the arguments."""
-    depth, start = 0, 0
-    for at, letter in enumerate(name):
-        if letter in "<{":
-            depth += 1
-        elif letter in ">}":
-            depth -= 1
-        elif letter == "(" and depth <= 0 and at >= search_from:
-            return start, at
-        elif letter == " " and depth <= 0 and at < last_start:
-            start = at + 1
-    return start, len(name)
+def _without_arguments(name: str, at: int) -> str:
+    """The qualified name, which begins at `at` or behind; a return type may stand before it."""
+    kept: list[str] = []
+    opened: list[str] = []
+    skips = False
+    may_be_type = True
+    while at < len(name):
+        letter = name[at]
+        part = None if opened or letter not in "o(" else _part(name, at)
+        if part is not None:
+            kept.append(part)
+            at += len(part)
+            may_be_type = may_be_type and not part.startswith("operator")
+            continue
+        at += 1
+        if opened and letter == _CLOSING[opened[-1]] and not name.endswith("->", 0, at):
+            opened.pop()
+            if skips:
+                skips = bool(opened)
+                if not skips:
+                    at = _behind_arguments(name, at, kept)
+                continue
+        elif letter in _CLOSING and (not opened or letter != "<" or opened[-1] != "("):
+            skips = skips or (letter == "(" and not opened)
+            opened.append(letter)
+        elif letter == " " and not opened and may_be_type:
+            kept.clear()
+            continue
+        if not skips:
+            kept.append(letter)
+    return "".join(kept).strip()
+
+
+def _part(name: str, at: int) -> str | None:
+    if name[at] == "o" and at and (name[at - 1].isalnum() or name[at - 1] == "_"):
+        return None
+    match = _PART_OF_A_NAME.match(name, at)
+    return match[0] if match is not None else None
+
+
+def _behind_arguments(name: str, at: int, kept: list[str]) -> int:
+    """Where the name goes on: in a lambda or class inside the function, or behind decltype(…)."""
+    match = _SCOPE.match(name, at)
+    if match is not None:
+        return match.end() - len("::")
+    return at if not kept or "".join(kept[-8:]) == "decltype" else len(name)

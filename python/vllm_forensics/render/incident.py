@@ -13,6 +13,7 @@ from rich.text import Text
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import Death, Incident, IncidentAnswer, IncidentProcess
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
+from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _MAX_PROCESSES: Final = 12
@@ -20,7 +21,6 @@ _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
 _WIDEST: Final = 100
 _COLUMN: Final = 40
-_LONG: Final = 48
 """Letters of a function's name that a headline shows whole."""
 
 
@@ -112,26 +112,13 @@ def headline(death: Death) -> str:
         parts.append(f"exit {death.exit}")
     place = death.function or death.module or death.python_function
     if place is not None:
-        parts.append(brief(place))
+        parts.append(short_name(place))
     parts.append(
         {Certainty.UNKNOWN: "not known of what"}.get(
             death.cause.certainty, death.cause.certainty.value
         )
     )
     return "━━ " + " · ".join(parts) + " ━━"
-
-
-def brief(function: str) -> str:
-    """A long name without its template arguments: `ns::kernel<…>::run`."""
-    if len(function) <= _LONG:
-        return function
-    kept, depth = [], 0
-    for letter in function:
-        depth -= letter == ">" and depth > 0
-        if depth == 0:
-            kept.append(letter)
-        depth += letter == "<"
-    return "".join(kept).replace("<>", "<…>")
 
 
 def _processes(incident: Incident) -> Iterator[RenderableType]:

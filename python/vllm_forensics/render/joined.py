@@ -14,8 +14,9 @@ from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.incident import brief, labelled, title
+from vllm_forensics.render.incident import labelled, title
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
+from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _MAX_PROCESSES: Final = 12
@@ -260,7 +261,7 @@ def _who(process: JoinedProcess) -> str:
 
 def _function(frame: Frame) -> str:
     if frame.function is not None and frame.names_trusted:
-        return brief(plain_name(frame.function))
+        return short_name(plain_name(frame.function))
     name = frame.module.rsplit("/", 1)[-1] if frame.module else f"{frame.pc:#x}"
     return f"{name}+{frame.module_offset or 0:#x}" if frame.module else name
 

@@ -8,7 +8,6 @@ from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
 from vllm_forensics.diagnosis.sanitizer import explain_report
 from vllm_forensics.diagnosis.sanitizer_signature import signature_of
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
-from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.sanitizer import ExplainedReport, PrintedReport, Severity
 
 
@@ -214,27 +213,3 @@ def test_the_interpreter_is_not_the_culprit() -> None:
         "tensor_free",
         "tensor_sum",
     }
-
-
-@pytest.mark.parametrize(
-    ("printed_name", "plain"),
-    [
-        ("f(int)", "f"),
-        ("a::b<int (*)(long)>::c(std::vector<int> const&) const", "a::b<int (*)(long)>::c"),
-        ("(anonymous namespace)::f(int)", "(anonymous namespace)::f"),
-        ("std::__1::vector<int>::at(unsigned long)", "std::vector<int>::at"),
-        ("q::{lambda(int)#1}::operator()(int) const", "q::{lambda(int)#1}::operator()"),
-        ("f.isra.0", "f"),
-        ("unsigned long q::f<int>(int)", "q::f<int>"),
-        ("non-virtual thunk to q::B::go(int)", "q::B::go"),
-        ("q::B::operator bool() const", "q::B::operator bool"),
-        ("operator new(unsigned long)", "operator new"),
-        ("-[Foo bar:]", "-[Foo bar:]"),
-        ("f(int) [clone .cold]", "f"),
-        ("core::ops::call_once::h0123456789abcdef", "core::ops::call_once"),
-        ("operator()(int)", "operator()"),
-        ("main", "main"),
-    ],
-)
-def test_a_plain_name(printed_name: str, plain: str) -> None:
-    assert plain_name(printed_name) == plain

@@ -15,7 +15,6 @@ from vllm_forensics.evidence.gdb_mi import (
     parse_records,
     parse_thread_ids,
     parse_variables,
-    plain_function_name,
 )
 from vllm_forensics.model.stack import SourceLine, Variable
 
@@ -148,45 +147,6 @@ def test_a_line_and_its_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("full", "plain"),
-    [
-        ("main", "main"),
-        ("work(int, char)", "work"),
-        ("std::vector<int>::at(unsigned long) const", "std::vector<int>::at"),
-        ("void run<int>(int)", "run<int>"),
-        ("void run<int>(int) [clone .isra.0]", "run<int>"),
-        ("std::function<void (int)>::operator()() const", "std::function<void (int)>::operator()"),
-        ("operator new(unsigned long)", "operator new"),
-        ("Block::operator bool() const", "Block::operator bool"),
-        ("bool operator< <int>(A<int> const&)", "operator< <int>"),
-        ("a::operator<<(std::ostream&)", "a::operator<<"),
-        ("Block::operator->() const", "Block::operator->"),
-        ("(anonymous namespace)::helper(int)", "(anonymous namespace)::helper"),
-        ("foo[abi:cxx11](int)", "foo"),
-        ("main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()"),
-        ("f(int)::{lambda()#1}::operator()() const", "f(int)::{lambda()#1}::operator()"),
-        ("<signal handler called>", "<signal handler called>"),
-        ("std::unique_ptr<A, void (*)(A*)>::get() const", "std::unique_ptr<A, void (*)(A*)>::get"),
-        ("f(", "f"),
-        ("", ""),
-    ],
-)  # fmt: skip
-def test_the_plain_name_of_a_function(full: str, plain: str) -> None:
-    assert plain_function_name(full) == plain
-
-
-@pytest.mark.parametrize(
-    "unit",
-    ["<", "(", "{", ")", ">", "}", "a ", "()::", "() ", " [clone ", "[abi:", "operator",
-     "operator ", "(anonymous namespace)", "f(int)::{lambda(int)#1}::", "a::", "<("],
-)  # fmt: skip
-@pytest.mark.usefixtures("_ends")
-def test_the_time_for_a_long_name_grows_with_its_length(unit: str) -> None:
-    for end in ("", "(int)"):
-        assert len(plain_function_name((unit * LONG)[:LONG] + end)) <= LONG + 5
-
-
-@pytest.mark.parametrize(
     "unit", ["{", "[", '"', "\\", "a=[", "a={", '{a="b"},', '["x",', "a,", "="]
 )
 @pytest.mark.parametrize("start", ["^done,x=", '^done,x=["', '~"'])
@@ -206,9 +166,3 @@ def test_no_text_raises_anything(text: str) -> None:
         parse_variables(found)
         parse_thread_ids(found)
         parse_line(found)
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.text(alphabet="ab<>(){}[]: ,operator&*~", max_size=60))
-def test_no_name_raises_anything(name: str) -> None:
-    assert len(plain_function_name(name)) <= len(name)

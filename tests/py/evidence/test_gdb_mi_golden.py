@@ -45,7 +45,7 @@ def test_templates_and_lambdas_have_plain_names() -> None:
 
     assert functions == [
         "vllm::Cache<int>::at",
-        "vllm::run<int>(vllm::Cache<int> const&)::{lambda(unsigned long)#1}::operator()",
+        "vllm::run<int>::{lambda(unsigned long)#1}::operator()",
         "vllm::run<int>",
         "main",
     ]
