@@ -3,48 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from vllm_forensics.evidence.sanitizer.lines import logical_lines, strip_prefixes
+from vllm_forensics.evidence.alternatives import Alternative, Alternatives
+from vllm_forensics.evidence.sanitizer.lines import logical_lines
+from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
 _LEVEL: Final = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|EXCEPTION)"
-_LOGGER: Final = re.compile(
-    # vLLM: ERROR 11-08 11:01:29 [core.py:502] or, older, core.py:398]
-    rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? "
-    r"\[?(?:[\w.-]{1,60}/)?(?P<module>[\w.-]{1,60}):\d{1,6}\] ?"
-    # Ray's and glog's: [2025-02-06 16:45:19,245 E 12903 13435] logging.cc:108:
-    # (the reader of lines has taken the date)
-    r"|(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} )?[A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
-    r"(?:\([\w-]{1,40}\) )?[\w.]{1,60}:\d{1,6}: ?"
-    # glog: E0208 16:45:19.123456 12903 file.cc:108]
-    r"|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,120}:\d{1,6}\] ?"
-    # torch: [E219 12:14:43.351647859 ProcessGroupNCCL.cpp:1595]; [E ProcessGroupNCCL.cpp:1414]
-    r"|\[[IWEF]\d{0,4} (?:\d\d:\d\d:\d\d\.\d{1,9} )?[\w./-]{1,120}:\d{1,6}\] ?"
-    # logging's: 2025-11-02 13:17:04,315 - vllm.v1.engine.core_client - ERROR -
-    rf"|(?:- )?[\w.]{{1,80}} - {_LEVEL} - |(?:- )?{_LEVEL} - [\w.]{{1,80}} - "
-    # Ray's Python side: WARNING worker.py:1851 --
-    rf"|{_LEVEL} [\w.]{{1,60}}:\d{{1,6}} -- "
-    # a line number that somebody's pager put there; (EngineCore) ERROR [core.py:1138]
-    r"|\[\d{1,9}\] (?=\[)"
-    rf"|\((?P<who>(?:EngineCore|Worker|VllmWorker|APIServer)\w{{0,20}})\) (?:{_LEVEL} )?"
-    r"(?:\[[\w.]{1,60}:\d{1,6}\] ?)?"
-    # vLLM 0.8: (VllmWorker rank=0 pid=42)
-    r"|(?P<tag>\(\w{1,60} rank=\d{1,5} pid=\d{1,9}\)) ?"
-    # mpirun --tag-output --timestamp-output: Sun Jan 28 12:09:59 2018[1,279]<stderr>:
-    r"|(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?(?:\[\d{1,4},\d{1,6}\])?"
-    r"<std(?:err|out)>: ?"
-    # SGLang: TP3], DP0 TP3]
-    r"|(?:DP\d{1,3} )?(?:TP\d{1,3} )?(?:EP\d{1,3} )?(?:PP\d{1,3})?\] "
+LOGGERS: Final = Alternatives(
+    {
+        "logger": (
+            # vLLM: ERROR 11-08 11:01:29 [core.py:502] or, older, core.py:398]
+            Alternative(
+                "[A-Z]",
+                rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? "
+                r"\[?(?:[\w.-]{1,60}/)?(?P<module>[\w.-]{1,60}):\d{1,6}\] ?",
+            ),
+            # Ray's and glog's: [2025-02-06 16:45:19,245 E 12903 13435] logging.cc:108:
+            # (the reader of lines has taken the date)
+            Alternative(
+                r"[\[A-Z]",
+                r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} )?[A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
+                r"(?:\([\w-]{1,40}\) )?[\w.]{1,60}:\d{1,6}: ?",
+            ),
+            # glog: E0208 16:45:19.123456 12903 file.cc:108]
+            Alternative(
+                "[IWEF]",
+                r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,120}:\d{1,6}\] ?",
+            ),
+            # torch: [E219 12:14:43.351647859 ProcessGroupNCCL.cpp:1595]; [E ProcessGroupNCCL.cpp:1]
+            Alternative(
+                r"\[",
+                r"\[[IWEF]\d{0,4} (?:\d\d:\d\d:\d\d\.\d{1,9} )?[\w./-]{1,120}:\d{1,6}\] ?",
+            ),
+            # logging's: 2025-11-02 13:17:04,315 - vllm.v1.engine.core_client - ERROR -
+            Alternative(
+                r"[\w.-]",
+                rf"(?:- )?[\w.]{{1,80}} - {_LEVEL} - |(?:- )?{_LEVEL} - [\w.]{{1,80}} - ",
+            ),
+            # Ray's Python side: WARNING worker.py:1851 --
+            Alternative("[A-Z]", rf"{_LEVEL} [\w.]{{1,60}}:\d{{1,6}} -- "),
+            # a line number that somebody's pager put there; (EngineCore) ERROR [core.py:1138]
+            Alternative(r"\[", r"\[\d{1,9}\] (?=\[)"),
+            Alternative(
+                r"\(",
+                r"\((?P<who>(?:EngineCore|Worker|VllmWorker|APIServer)\w{0,20})\) "
+                rf"(?:{_LEVEL} )?(?:\[[\w.]{{1,60}}:\d{{1,6}}\] ?)?",
+            ),
+            # vLLM 0.8: (VllmWorker rank=0 pid=42)
+            Alternative(r"\(", r"(?P<tag>\(\w{1,60} rank=\d{1,5} pid=\d{1,9}\)) ?"),
+            # mpirun --tag-output --timestamp-output: Sun Jan 28 12:09:59 2018[1,279]<stderr>:
+            Alternative(
+                r"[\[<A-Z]",
+                r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
+                r"(?:\[\d{1,4},\d{1,6}\])?<std(?:err|out)>: ?",
+            ),
+            # SGLang: TP3], DP0 TP3]
+            Alternative(
+                r"[DTEP\]]",
+                r"(?:DP\d{1,3} )?(?:TP\d{1,3} )?(?:EP\d{1,3} )?(?:PP\d{1,3})?\] ",
+            ),
+        )
+    }
 )
+_KERNELS_TIME: Final = re.compile(rb"\[ {0,8}(\d{1,9}\.\d{6})\]")
 _TIME: Final = re.compile(
-    r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b"
-    r"|^\[ {0,8}\d{1,9}\.\d{6}\]"
+    rb"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+    rb"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\b\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b"
 )
 _COLON: Final = re.compile(rb":\d\d:\d\d")
 """In every time but the kernel's: a quick look first."""
+_LONGEST_DATE: Final = len("2026-01-15T08")
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""
 PROCESS: Final = re.compile(
@@ -86,27 +116,35 @@ class LogLine(NamedTuple):
     """Is the writer named by `(Name pid=1)`, as Ray and vLLM do it?"""
 
 
-def log_lines(raw: bytes, number: int) -> Iterator[LogLine]:
+def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
-    time: str | None = None
-    for index, (tags, text) in enumerate(logical_lines(raw)):
-        if index == 0 and (raw[:1] == b"[" or _COLON.search(raw, 0, _TIME_ZONE)):
-            found = _TIME.search(raw[:_TIME_ZONE].decode("utf-8", "replace"))
-            time = found[0].strip("[] ") if found else None
-        yield _line(number, tags, text, time)
+    time = _time(raw)
+    return [_line(number, tags, text, time) for tags, text in logical_lines(raw)]
+
+
+def _time(raw: bytes) -> str | None:
+    """The first time near the line's beginning, as it is written."""
+    found: re.Match[bytes] | None = None
+    if raw.startswith(b"[") and (found := _KERNELS_TIME.match(raw)) is not None:
+        return found[1].decode()
+    colon = _COLON.search(raw, 0, _TIME_ZONE)
+    if colon is not None:
+        found = _TIME.search(raw, max(0, colon.start() - _LONGEST_DATE), _TIME_ZONE)
+    return found[0].decode() if found is not None else None
 
 
 def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
     pid: int | None = None
     who: str | None = None
     for _ in range(4):  # (EngineCore pid=1) ERROR 01-02 03:04:05 [core.py:1] (RayWorker pid=2) …
-        match = _LOGGER.match(text)
+        match = LOGGERS.match(text)
         if match is None:
             break
-        if match["pid"]:
-            pid = int(match["pid"])
-        who = match["who"] or who or _WRITERS.get(match["module"] or "")
-        tags = f"{tags} {match['tag']}" if match["tag"] else tags
+        groups = match.groupdict()
+        if groups.get("pid"):
+            pid = int(groups["pid"])
+        who = groups.get("who") or who or _WRITERS.get(groups.get("module") or "")
+        tags = f"{tags} {groups['tag']}" if groups.get("tag") else tags
         more, text = strip_prefixes(text[match.end() :])
         tags = f"{tags} {more}" if more else tags
     writer = _writer(tags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.demangle import demangle
@@ -35,10 +35,15 @@ def frame_in(text: str, source: str = "") -> Frame | None:
 @lru_cache(maxsize=1024)
 def _forms(first: str, source: str) -> tuple[tuple[Form, re.Pattern[str]], ...]:
     return tuple(
-        (form, re.compile(form.pattern))
+        (form, _compiled(form.pattern))
         for form in FORMS
         if form.source in {None, source} and re.match(form.begins, first) is not None
     )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def call_of(groups: dict[str, str | None]) -> NativeCall:

@@ -11,6 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.sanitizer.markup import parted, plain_text
+from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
 MAX_LINE: Final = 1 << 18
 """Longer lines are cut: no runtime prints one, and reading must stay linear."""
@@ -26,69 +27,6 @@ class LogicalLine(NamedTuple):
     text: str
 
 
-_DATE: Final = (
-    # GitHub Actions, Kubernetes CRI, docker -t, Jenkins: 2026-01-15T08:12:45.123Z
-    r"\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-    r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?\]?(?:[ \t]|$)",
-    # journald, syslog: Nov 29 12:25:00
-    r"[A-Z][a-z]{2} [ \d]\d (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})? ",
-    # logcat -v threadtime: 11-29 12:00:01.000
-    r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9} ",
-    r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?[ \t]",
-    # the kernel's clock: [  12.345678]
-    r"\[ {0,8}\d{1,9}\.\d{1,9}\] ",
-)
-# A logger's level: INFO, [ERROR] -; but not the ERROR of a header without a process. It changes
-# from line to line, and so names no stream.
-_LEVEL: Final = (
-    r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|STDOUT|STDERR)\]?"
-    r"(?: {1,4}- |: ?| )(?! {0,8}(?:\w{0,24}Sanitizer|libFuzzer|- ))"
-)
-_AFTER_DATE: Final = (
-    # Kubernetes CRI: stderr F
-    r"std(?:out|err) [FP](?: |$)",
-    # GitLab: 00O
-    r"\d\d[OE][ +]",
-    # logcat: 4321  4321 I wrap.sh :
-    r" {0,8}\d{1,9} {1,8}\d{1,9} [VDIWEF] [^:]{1,40}?: ?",
-    # syslog: host program[123]:
-    r"[^\s:\[\]=#(,]{1,64} (?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
-    r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
-)
-_ALWAYS: Final = (
-    # docker compose, foreman: api-1  |
-    r"[\w.@/-]{1,80} {0,40}\|(?: |$)",
-    # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr]
-    r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: |$)",
-    # Ray, vLLM: (EngineCore pid=12)
-    r"\([^()=]{0,60}\b(?:pid|PID)=\d{1,9}[^()]{0,80}\)(?: |$)",
-    r"\(raylet[^()]{0,80}\)(?: |$)",
-    # mpirun --tag-output: [1,0]<stderr>:
-    r"\[\d{1,6},\d{1,6}\]<std\w{3}>: ?",
-    # ctest -V, srun -l: 12:
-    r"\d{1,6}:(?: |$)",
-    # pytest
-    r"E(?: {3}|$)",
-    # gh run view --log: job, step
-    r"[^\t]{1,80}\t[^\t]{1,80}\t(?=\d{4}-)",
-    r"(?:stderr|stdout|STDERR|STDOUT)(?::| \|)(?: |$)",
-)
-_QUOTES: Final = (
-    # Quoted mail, a table's cell, a level that a CI puts before a line, a heading, Buildkite's
-    # clock: part of the text around a log, which often stands before some of its lines only
-    r"[ \t]{0,8}> ?",
-    r"[ \t]{0,8}\|(?: |$)",
-    r"##\[\w{1,12}\]",
-    r"#{2,6} (?=\S)",
-    r"\x1b?_bk;t=\d{10,16}\x07?",
-)
-# docker build: #12 3.456
-_STEP: Final = r"#\d{1,4} \d{1,6}\.\d{1,4}(?: |$)"
-_ANY: Final = re.compile(
-    f"(?P<date>{'|'.join(_DATE)})|(?P<step>{_STEP})|(?P<tag>{'|'.join(_ALWAYS)})"
-    f"|(?P<quote>{'|'.join(_QUOTES)})",
-)
-_AFTER: Final = re.compile(f"(?P<level>{_LEVEL})|(?P<tag>{'|'.join(_AFTER_DATE)})")
 _ANSI: Final = re.compile(
     r"(?:\x1b|#033|\^\[|\\u001b|\\x1b|\\033)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]{0,200}(?:\x07|$))"
 )
@@ -100,7 +38,6 @@ _WRITTEN_NEWLINE: Final = re.compile(r"\\n(?=\s{0,8}#\d|==|=>|SUMMARY|READ|WRITE
 _ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
 _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
-_MAX_PREFIXES: Final = 8
 _MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
 """What makes a closer look at a line's markup worth while."""
 
@@ -132,33 +69,15 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
     return [LogicalLine(stream, line.rstrip("\r")[:MAX_TEXT]) for line in lines]
 
 
-def strip_prefixes(text: str) -> tuple[str, str]:
-    """The stream that the prefixes name, and what follows them."""
-    position, tags, dated = 0, [], False
-    for _ in range(_MAX_PREFIXES):
-        match = _ANY.match(text, position)
-        if match is None and dated:
-            match = _AFTER.match(text, position)
-        if match is None:
-            break
-        if match.lastgroup == "date":
-            dated = ":" in match[0]  # behind the kernel's clock stands the kernel's own text
-        elif match.lastgroup in {"quote", "level"}:
-            pass
-        elif match.lastgroup == "step":
-            tags.append(match[0].partition(" ")[0])
-        else:
-            tags.append(match[0].strip())
-        position = match.end()
-    return " ".join(tags), text[position:]
-
-
 def _uncolored(text: str) -> str:
-    if "\x1b" in text or "#033[" in text or "^[[" in text or "1b[" in text or "\\033[" in text:
+    has_backslash = "\\" in text
+    is_written = has_backslash and ("1b[" in text or "\\033[" in text)
+    if is_written or "\x1b" in text or "#033[" in text or "^[[" in text:
         text = _ANSI.sub("", text)
     if "[0m" in text or "[1m" in text:
         text = _ANSI_WITHOUT_ESCAPE.sub("", text)
-    if "\\_" in text or "\\*" in text:  # a bug tracker's export: third\_party, char\*
+    if has_backslash and ("\\_" in text or "\\*" in text):
+        # a bug tracker's export: third\_party, char\*
         text = text.replace("\\*", "*") if _DRIVE.search(text) else _MARKDOWN.sub(r"\1", text)
     return text
 

@@ -1,0 +1,106 @@
+"""What a log puts before a line: times, levels, tags of pods and processes, quotes of mails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from vllm_forensics.evidence.alternatives import Alternative, Alternatives
+
+_DATE: Final = (
+    # GitHub Actions, Kubernetes CRI, docker -t, Jenkins: 2026-01-15T08:12:45.123Z
+    Alternative(
+        r"[\[\d]",
+        r"\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+        r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?\]?(?:[ \t]|$)",
+    ),
+    # journald, syslog: Nov 29 12:25:00
+    Alternative("[A-Z]", r"[A-Z][a-z]{2} [ \d]\d (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})? "),
+    # logcat -v threadtime: 11-29 12:00:01.000
+    Alternative(r"\d", r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9} "),
+    Alternative(r"[\[\d]", r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?[ \t]"),
+    # the kernel's clock: [  12.345678]
+    Alternative(r"\[", r"\[ {0,8}\d{1,9}\.\d{1,9}\] "),
+)
+# A logger's level: INFO, [ERROR] -; but not the ERROR of a header without a process. It changes
+# from line to line, and so names no stream.
+_LEVEL: Final = Alternative(
+    r"[\[A-Z]",
+    r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|STDOUT|STDERR)\]?"
+    r"(?: {1,4}- |: ?| )(?! {0,8}(?:\w{0,24}Sanitizer|libFuzzer|- ))",
+)
+_AFTER_DATE: Final = (
+    # Kubernetes CRI: stderr F
+    Alternative("s", r"std(?:out|err) [FP](?: |$)"),
+    # GitLab: 00O
+    Alternative(r"\d", r"\d\d[OE][ +]"),
+    # logcat: 4321  4321 I wrap.sh :
+    Alternative(r"[ \d]", r" {0,8}\d{1,9} {1,8}\d{1,9} [VDIWEF] [^:]{1,40}?: ?"),
+    # syslog: host program[123]:
+    Alternative(
+        r"[^\s:\[\]=#(,]",
+        r"[^\s:\[\]=#(,]{1,64} (?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
+        r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
+    ),
+)
+_ALWAYS: Final = (
+    # docker compose, foreman: api-1  |
+    Alternative(r"[\w.@/-]", r"[\w.@/-]{1,80} {0,40}\|(?: |$)"),
+    # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr]
+    Alternative(r"\[", r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: |$)"),
+    # Ray, vLLM: (EngineCore pid=12)
+    Alternative(r"\(", r"\([^()=]{0,60}\b(?:pid|PID)=\d{1,9}[^()]{0,80}\)(?: |$)"),
+    Alternative(r"\(", r"\(raylet[^()]{0,80}\)(?: |$)"),
+    # mpirun --tag-output: [1,0]<stderr>:
+    Alternative(r"\[", r"\[\d{1,6},\d{1,6}\]<std\w{3}>: ?"),
+    # ctest -V, srun -l: 12:
+    Alternative(r"\d", r"\d{1,6}:(?: |$)"),
+    # pytest
+    Alternative("E", r"E(?: {3}|$)"),
+)
+_QUOTES: Final = (
+    # Quoted mail, a table's cell, a level that a CI puts before a line, a heading, Buildkite's
+    # clock: part of the text around a log, which often stands before some of its lines only
+    Alternative(r"[ \t>]", r"[ \t]{0,8}> ?"),
+    Alternative(r"[ \t|]", r"[ \t]{0,8}\|(?: |$)"),
+    Alternative("#", r"##\[\w{1,12}\]"),
+    Alternative("#", r"#{2,6} (?=\S)"),
+    Alternative("[\x1b_]", r"\x1b?_bk;t=\d{10,16}\x07?"),
+)
+# docker build: #12 3.456
+_STEP: Final = Alternative("#", r"#\d{1,4} \d{1,6}\.\d{1,4}(?: |$)")
+# gh run view --log: job, step
+_JOB: Final = Alternative(r"[^\t]", r"[^\t]{1,80}\t[^\t]{1,80}\t(?=\d{4}-)")
+_STANDARD: Final = Alternative("[sS]", r"(?:stderr|stdout|STDERR|STDOUT)(?::| \|)(?: |$)")
+
+
+def _prefixes(tags: Iterable[Alternative]) -> Alternatives:
+    return Alternatives({"date": _DATE, "step": [_STEP], "tag": tags, "quote": _QUOTES})
+
+
+_WITHOUT_TABS: Final = _prefixes([*_ALWAYS, _STANDARD])
+PREFIXES: Final = _prefixes([*_ALWAYS, _JOB, _STANDARD])
+AFTER_A_DATE: Final = Alternatives({"level": [_LEVEL], "tag": _AFTER_DATE})
+_MAX_PREFIXES: Final = 8
+
+
+def strip_prefixes(text: str) -> tuple[str, str]:
+    """The stream that the prefixes name, and what follows them."""
+    position, tags, dated = 0, [], False
+    any_prefix = PREFIXES if "\t" in text else _WITHOUT_TABS
+    for _ in range(_MAX_PREFIXES):
+        match = any_prefix.match(text, position)
+        if match is None and dated:
+            match = AFTER_A_DATE.match(text, position)
+        if match is None:
+            break
+        if match.lastgroup == "date":
+            dated = ":" in match[0]  # behind the kernel's clock stands the kernel's own text
+        elif match.lastgroup in {"quote", "level"}:
+            pass
+        elif match.lastgroup == "step":
+            tags.append(match[0].partition(" ")[0])
+        else:
+            tags.append(match[0].strip())
+        position = match.end()
+    return " ".join(tags), text[position:]
