@@ -1,10 +1,11 @@
 """What each sanitizer costs on a cache's own work, against plain -O2, in one run.
 
-    python benchmarks/bench_sanitizers.py [--compiler g++] [--runs 5] [--write README.md]
+    python benchmarks/bench_sanitizers.py [--compiler g++] [--runs 5] [--write FILE]
 
 The kernels of sanitizer_kernels.cpp are built with this tree's sources in each way and run in
 turns; the ratio is that of the fastest processor times. `--compiler` may be given again. `--write
-FILE` puts the table between the markers <!-- sanitizer-cost:begin --> and its end.
+docs/how-to/build-under-sanitizers.md` puts the table between its markers, which are
+<!-- sanitizer-cost:begin --> and the like.
 """
 
 import argparse

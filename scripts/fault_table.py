@@ -2,9 +2,9 @@
 """Measure which planted fault does what: build the demos, run each one, print a Markdown table.
 
 Every demo is built with every compiler that is found, in each preset, and run on its own, with a
-time limit and without leaving a core. `--write README.md` puts the table between the markers
-`<!-- fault-table:begin -->` and `<!-- fault-table:end -->`; `--check README.md` exits with 1 when
-what is there was not measured like this. Needs cmake and ninja.
+time limit and without leaving a core. `--write docs/reference/faults.md` puts the table between
+the markers `<!-- fault-table:begin -->` and `<!-- fault-table:end -->`; `--check FILE` exits with 1
+when what is there was not measured like this. Needs cmake and ninja.
 """
 
 from __future__ import annotations
