@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 
 from vllm_forensics.model.sandbox import (
-    CheckWhen,
     Completed,
     Generation,
     Parameters,
@@ -18,11 +17,11 @@ from vllm_forensics.model.sandbox import (
     ViolationKind,
     WorkerStep,
 )
+from vllm_forensics.sandbox.checks import Checks
 from vllm_forensics.sandbox.engine.contents import with_contents
 from vllm_forensics.sandbox.engine.interface import CPU, GPU, Engine
 from vllm_forensics.sandbox.engine_errors import engine_speaks
 from vllm_forensics.sandbox.findings import Findings
-from vllm_forensics.sandbox.invariants import broken_in, broken_in_the_middle, leaks_in
 from vllm_forensics.sandbox.recorder import Recorder, StepSeen
 from vllm_forensics.sandbox.stall import StallDetector, why_stuck
 from vllm_forensics.sandbox.workers import Workers
@@ -70,6 +69,7 @@ class Driver:
         self._stall = StallDetector(parameters)
         self.progress = Progress()
         self.findings = Findings(recorder)
+        self.checks = Checks(engine, self.findings, parameters)
 
     def _prefixes(self) -> dict[str, int] | None:
         """What requests share; of v0, sequences of one request part, and swapping moves them."""
@@ -96,8 +96,8 @@ class Driver:
             done = _both(done, self.complete())
         self._abort(number)
         record = self._note(step, new_tokens=done.tokens)
-        if self._due(number):
-            self.check(self.engine.snapshot())
+        if self.checks.due(number):
+            self.checks.step()
         for watcher in self.recorder.on_step:
             watcher(StepSeen(step=step, done=done, record=record, snapshot=self.full_snapshot))
 
@@ -111,7 +111,7 @@ class Driver:
         for worker in self.recorder.on_scheduled:
             worker(step)
         self._begin(step.transfers)
-        if self._due(number):
+        if self.checks.due(number):
             self._workers.check_tables(step, self.engine, self.findings.add)
         self.in_flight.append(step)
         return step
@@ -163,12 +163,6 @@ class Driver:
     def _abort(self, number: int) -> None:
         while self._aborts and self._aborts[0][0] <= number:
             self.abort(self._aborts.pop(0)[1])
-
-    def _due(self, number: int) -> bool:
-        when = self._parameters.check
-        if when is CheckWhen.EVERY:
-            return number % self._parameters.check_every == 0
-        return when is CheckWhen.EACH
 
     def full_snapshot(self) -> Snapshot:
         """The state now, with the hash of every block that can be found by its content."""
@@ -222,21 +216,6 @@ class Driver:
     def report_stall(self, why: str, request: str | None) -> None:
         """Add the stall to what was found."""
         self.findings.add(ViolationKind.STALL, why, request, None, GPU)
-
-    def check(self, snapshot: Snapshot) -> None:
-        """Look at the invariants now."""
-        for kind, message, request, block, pool in broken_in(snapshot):
-            self.findings.add(kind, message, request, block, pool)
-
-    def check_after_error(self) -> None:
-        """Look at what holds in the middle of a step too."""
-        for kind, message, request, block, pool in broken_in_the_middle(self.engine.snapshot()):
-            self.findings.add(kind, message, request, block, pool)
-
-    def check_leaks(self) -> None:
-        """Look for blocks that nobody will ever give back."""
-        for kind, message, request, block, pool in leaks_in(self.engine.snapshot()):
-            self.findings.add(kind, message, request, block, pool)
 
 
 def _both(first: Completed, second: Completed) -> Completed:

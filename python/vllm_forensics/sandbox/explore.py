@@ -73,7 +73,7 @@ class Explorer:
                     happening = order.apply(action)
                 except EngineError as raised:
                     error = raised.__cause__ or raised
-                    order.driver.check_after_error()
+                    order.driver.checks.after_error()
                     happened.append(Happening(action=action, what="the engine raises"))
                     break
                 if happening is not None:

@@ -70,9 +70,9 @@ class Interleaving:
         what = self._applied(action)
         if what is None:
             return None
-        self.driver.check(self.driver.engine.snapshot())
+        self.driver.checks.whole()
         if self.driver.done():
-            self.driver.check_leaks()
+            self.driver.checks.leaks()
         return Happening(action=action, what=what)
 
     def _applied(self, action: Action) -> str | None:

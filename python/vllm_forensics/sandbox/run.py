@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import (
     BlockCounts,
-    CheckWhen,
     Outcome,
     Parameters,
     PoolState,
@@ -66,7 +65,7 @@ def run(
                 end = _driven(driver, parameters, meddle)
             except EngineError as error:
                 end = _raised(error.__cause__ or error, engine, recorder)
-                driver.check_after_error()
+                driver.checks.after_error()
             return _told(driver, end, parameters, load)
         except ENGINE_ERRORS as error:  # of our own, or of an engine that cannot be looked at
             raise not_followed(error) from error
@@ -108,11 +107,11 @@ def _driven(driver: Driver, parameters: Parameters, meddle: Meddle | None) -> _E
         driver.advance(meddle)
         stuck = driver.stuck()
         if stuck is not None:
+            driver.checks.at_end()
             driver.report_stall(*stuck)
             return _End(outcome=Outcome.STALLED, why=stuck[0], request=stuck[1])
-    if parameters.check is not CheckWhen.EACH:
-        driver.check(driver.engine.snapshot())
-    driver.check_leaks()
+    driver.checks.at_end()
+    driver.checks.leaks()
     progress = driver.progress
     why = f"{len(progress.finished)} requests done"
     if progress.refused:

@@ -20,6 +20,19 @@ _RECORDED: Final = 1 << 50
 """Token ids that stand for recorded contents begin here."""
 
 
+class Ledger(Protocol):
+    """What an engine keeps of its blocks, to prove after a step that no rule is broken."""
+
+    def begin(self, *, sound: bool) -> None:
+        """The whole state was just looked at; `sound`: no rule is broken."""
+
+    def still_sound(self) -> bool:
+        """Whether what changed since the last call surely breaks no rule.
+
+        False: it is not known, and all must be looked at, until `begin` says that it is sound.
+        """
+
+
 class Engine(Protocol):
     """A scheduler with its block manager; whoever holds it is the engine loop and the worker."""
 
@@ -34,6 +47,10 @@ class Engine(Protocol):
     @property
     def usable_blocks(self) -> int:
         """The most that one request can ever have."""
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What proves cheaply that no rule is broken; None where nothing does."""
 
     def add(self, spec: RequestSpec) -> None:
         """Queue a request."""

@@ -52,6 +52,7 @@ class ReferenceEngine:
 
     generation = Generation.REFERENCE
     tree = None
+    ledger = None
 
     def __init__(self, parameters: Parameters, recorder: Recorder) -> None:
         """An empty engine.

@@ -48,6 +48,7 @@ class V0Engine:
     """One scheduler of a loaded vLLM. What it is built of is public, for experiments."""
 
     generation = Generation.V0
+    ledger = None
 
     def __init__(
         self,

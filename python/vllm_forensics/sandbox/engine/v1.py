@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from vllm_forensics.errors import UsageError
 from vllm_forensics.model.sandbox import (
+    CheckWhen,
     Completed,
     Generation,
     Parameters,
@@ -24,6 +25,7 @@ from vllm_forensics.model.sandbox import (
 )
 from vllm_forensics.sandbox.engine.interface import (
     GPU,
+    Ledger,
     output_token,
     prompt_tokens,
     request_token,
@@ -34,6 +36,7 @@ from vllm_forensics.sandbox.engine.signatures import arguments_for
 from vllm_forensics.sandbox.engine.v1_config import SELECTION, Configs
 from vllm_forensics.sandbox.engine.v1_connector import Connector
 from vllm_forensics.sandbox.engine.v1_hooks import hooks, managers_of
+from vllm_forensics.sandbox.engine.v1_ledger import V1Ledger, writes_seen
 from vllm_forensics.sandbox.engine.v1_output import work_item, work_items
 from vllm_forensics.sandbox.engine.v1_pool import free_blocks, misfiled_blocks
 from vllm_forensics.sandbox.engine.v1_scheduler import block_hasher, scheduler
@@ -60,7 +63,7 @@ class V1Engine:
     def __init__(
         self, load: Import, tree: VllmTree, parameters: Parameters, recorder: Recorder
     ) -> None:
-        """Build the scheduler as the engine core does, for one group of layers."""
+        """Build the scheduler as the engine core does."""
         self._load = load
         self.tree = tree
         connector = Connector(parameters.block_size) if parameters.connector else None
@@ -83,6 +86,7 @@ class V1Engine:
         # Block 0 is the null block where there is one: all versions since 0.8.5 have it.
         self._null = self.pool.null_block.block_id
         self.usable_blocks = parameters.gpu_blocks - 1
+        self.ledger: Ledger | None = None
 
     def add(self, spec: RequestSpec) -> None:
         """Queue a request, as the engine core does."""
@@ -335,4 +339,10 @@ def opened_v1(
         raise UsageError("one block is vLLM's null block", remedy="give --gpu-blocks 2 or more")
     modules = whole(tree) if full else loaded(tree, SELECTION)
     with modules as load, wrapped(hooks(load, recorder)):
-        yield V1Engine(load, tree, parameters, recorder)
+        engine = V1Engine(load, tree, parameters, recorder)
+        if parameters.check is CheckWhen.END:
+            yield engine
+            return
+        with writes_seen(load("vllm.v1.core.kv_cache_utils").KVCacheBlock) as written:
+            engine.ledger = V1Ledger(engine.scheduler, managers_of(engine.manager), written)
+            yield engine

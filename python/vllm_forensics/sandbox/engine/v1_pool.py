@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -23,15 +23,29 @@ def free_blocks(pool: Any) -> Iterator[int]:
         block = block.next_free_block
 
 
+def cached_blocks(pool: Any) -> Mapping[Any, Any]:
+    """What is found under each hash; until 0.10 the pool had a plain dictionary."""
+    cache = pool.cached_block_hash_to_block
+    found: Mapping[Any, Any] = getattr(cache, "_cache", cache)
+    return found
+
+
+def found_in(cache: Mapping[Any, Any], content: Any) -> Iterable[Any]:
+    """The blocks under one hash: one alone, or several by number."""
+    blocks = cache.get(content)
+    if blocks is None:
+        return ()
+    return blocks.values() if isinstance(blocks, dict) else (blocks,)
+
+
 def misfiled_blocks(pool: Any) -> Iterator[int]:
     """Blocks that the cache finds under a hash that they do not have, or not under theirs."""
-    cache = pool.cached_block_hash_to_block
     further = getattr(pool, "cached_block_hashes_by_block", {})
     own = {b.block_id: found for b in pool.blocks if (found := b.block_hash) is not None}
     wrong: set[int] = set()
-    # Until 0.10 a plain dictionary, whose values are dictionaries by block.
-    for content, blocks in getattr(cache, "_cache", cache).items():
-        for block in blocks.values() if isinstance(blocks, dict) else (blocks,):
+    cache = cached_blocks(pool)
+    for content in cache:
+        for block in found_in(cache, content):
             number = block.block_id
             if own.get(number) == content:
                 del own[number]
