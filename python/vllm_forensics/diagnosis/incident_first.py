@@ -214,7 +214,8 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     if clue.kind is ClueKind.GPU:
         return first.kind is ClueKind.GPU
     ours, theirs = role_of_clue(first), role_of_clue(clue)
-    if ours is not None and theirs is not None and ours is not theirs:
+    differ = ours is not None and theirs is not None and ours is not theirs
+    if differ or _are_two_services(first, clue):
         return False
     if clue.kind is ClueKind.CHILD and clue.signal is None:
         if ours is None and subject_pid(first) is None and first.kind in _OWN_WORDS:
@@ -225,6 +226,19 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     return _signals_fit(first, clue) and (
         is_near or clue.source in OUTSIDE or first.source in OUTSIDE
     )
+
+
+def _are_two_services(first: Clue, clue: Clue) -> bool:
+    """Do both come from containers, or ranks, of different names?"""
+    names = [
+        one.name if one.of_another else one.writer
+        for one in (first, clue)
+        if not one.of_another or one.source == "the container runtime"
+    ]
+    if len(names) < 2 or None in names:
+        return False
+    # vLLM's own names are no services: one process may write from files of two kinds
+    return names[0] != names[1] and all(name == name.lower() for name in names if name)
 
 
 def _signals_fit(first: Clue, clue: Clue) -> bool:

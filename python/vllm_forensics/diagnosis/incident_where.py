@@ -21,8 +21,13 @@ _HANDLERS: Final = re.compile(
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
     r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|faulthandler_|_Py_DumpStack|"
+    r"uwsgi_(?:backtrace|segfault)|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
+_PRINTERS: Final = re.compile(
+    r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|ucs_|llvm::sys::|c10::FatalSignal"
+)
+"""What printed the stack is no place, even where nothing else stands there."""
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
@@ -60,7 +65,8 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         return call
     # The standard library's templates are compiled into the library that uses them.
     for call in calls:
-        if call.module is not None and not _is_runtime(call.module):
+        is_printer = _PRINTERS.match(call.function or "") is not None
+        if call.module is not None and not is_printer and not _is_runtime(call.module):
             return NativeCall(function=None, module=call.module, offset=call.offset)
     return None
 
@@ -68,7 +74,8 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
     if len(calls) == 1 and not _START.fullmatch(calls[0].function or ""):
-        return calls[0] if calls[0].module or calls[0].function else None
+        is_place = calls[0].module or calls[0].function
+        return calls[0] if is_place and not _PRINTERS.match(calls[0].function or "") else None
     if calls and calls[0].module and all(call.function is None for call in calls):
         named = {call.module for call in calls if call.module is not None}
         return calls[0] if len(named) == 1 else None

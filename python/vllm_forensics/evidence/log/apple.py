@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vllm_forensics.evidence.log.apple_json import TRIGGERED
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
@@ -28,7 +29,8 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "stop reason = EXC_",
-            r"stop reason = EXC_(?:BAD_ACCESS|BAD_INSTRUCTION) \((?P<detail>[^()]{1,120})\)",
+            r"stop reason = EXC_(?:BAD_ACCESS|BAD_INSTRUCTION) "
+            r"\((?P<detail>[^()]{1,120}?)\s*(?:\)|$)",
             "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
             signal="SIGSEGV",
         ),
@@ -43,6 +45,19 @@ APPLE: Final = Family(
             " Crashed:",
             r"^\W{0,4}Thread \d{1,4} Crashed:",
             "Thread 0 Crashed:: Dispatch queue: com.apple.main-thread",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            " crashed with ",
+            r"^\W{0,4}Thread \d{1,4} crashed with (?:ARM|X86|PPC|Unknown)\b.{0,20} Thread State",
+            "Thread 4 crashed with ARM Thread State (64-bit):",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            TRIGGERED,
+            r"\{\"triggered\":true,",
+            '"threads" : [{"triggered":true,"id":42,"frames":[{"symbol":"take","imageIndex":1}]}],',
+            detail="the thread that died, without its signal",
         ),
         Phrase(
             ClueKind.HEAP,

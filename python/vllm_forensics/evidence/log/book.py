@@ -7,6 +7,7 @@ from typing import Final
 from vllm_forensics.evidence.log.apple import APPLE
 from vllm_forensics.evidence.log.engine import GPU, VLLM
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
+from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
 from vllm_forensics.evidence.log.kernel import KERNEL
 from vllm_forensics.evidence.log.languages import (
@@ -29,7 +30,7 @@ FAMILIES: Final = (
     KERNEL,
     # what the dying process itself writes
     GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, RUBY, ANDROID,
-    PADDLE, FRAMEWORKS, COMPILERS,
+    PADDLE, FRAMEWORKS, COMPILERS, HANDLER_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

@@ -25,6 +25,11 @@ _LABELLED: Final = (
     r"(?:^|[\s(\[{\"'*,:])(?:[Ee]xit|EXIT|[Rr]eturn|return)[ _]?(?:[Cc]ode|CODE|[Ss]tatus|value)"
     rf"[\"']? ?(?:[:=]| is) ?{_DEADLY}\s*(?:$|[)\]}},;\"'`|]|\. Reason)"
 )
+_BARE: Final = (
+    r"(?:\b(?:[Ee]xits?|EXIT|[Ee]xited)(?: with)?|(?:^|[\s(,;])(?:rc|RC))"
+    rf"(?: |: |=| = ){_DEADLY}(?!\s?\w{{2,12}}s\b|[%\w-]|,\d)"
+)
+"""Without the word code; not `exited 137 days ago`."""
 _WINDOWS: Final = (
     (0xC0000005, ClueKind.CHILD, "SIGSEGV", "STATUS_ACCESS_VIOLATION"),
     (0xC0000374, ClueKind.HEAP, None, "STATUS_HEAP_CORRUPTION: the heap was found damaged"),
@@ -122,6 +127,23 @@ STATUSES: Final = Family(
             "Since the upgrade the workers started to exit with code 139.",
             of_another=True,
             in_prose=True,
+        ),
+        *(
+            Phrase(ClueKind.CHILD, needle, _BARE, example, of_another=True, in_prose=True)
+            for needle, example in (
+                ("xits 13", "the import intermittently exits 139"),
+                ("xits with 13", "the job exits with 139"),
+                ("xit 13", "pool.sh: exit 134"),
+                ("xit: 13", "exit: 139"),
+                ("XIT: 13", "EXIT: 139"),
+                ("xit=13", "exit=139"),
+                ("xited 13", "the job exited 137"),
+                ("xited with 13", "the server exited with 139 again"),
+                ("xited: 13", "child exited: 139"),
+                ("rc=13", "done, rc=139"),
+                ("rc: 13", "task rc: 134"),
+                ("rc = 13", "rc = 139"),
+            )
         ),
         Phrase(
             ClueKind.CHILD,

@@ -16,7 +16,9 @@ from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 
 NEEDLES: Final = (b"Fatal Python error: ", b"Windows fatal exception: ", b"Timeout (")
 _HEADER: Final = re.compile(
-    r"(?:^|.*?[^`\w'\"])?(?P<who>Fatal Python error|Windows fatal exception): (?P<what>\S.{0,300})"
+    # pytest's progress may stand before it in the same line: ..s.F
+    r"(?:^|.*?[^`\w'\"]|.{0,200}?[.sxXFEpP]{3,400})?"
+    r"(?P<who>Fatal Python error|Windows fatal exception): (?P<what>\S.{0,300})"
 )
 _SIGNALS: Final = re.compile(
     r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
@@ -59,7 +61,7 @@ class FaultBlock:
         )
         self._python: list[PythonCall] = []
         self._native: list[NativeCall] = []
-        self._in_current = False
+        self._in_current = True  # what stands below no thread's heading was cut to the one
         self._silent = 0
         self._ended = False
 

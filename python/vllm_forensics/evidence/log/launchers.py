@@ -122,6 +122,14 @@ MASTERS: Final = Family(
             "[ERROR] Worker (pid:4242) was sent SIGKILL! Perhaps out of memory?",
             of_another=True,
         ),
+        Phrase(
+            ClueKind.CHILD,
+            "Negsignal.",
+            r"(?P<name>[Tt]ask)? ?exited with return code Negsignal\.(?P<signal>SIG\w{1,60})",
+            "INFO - Task exited with return code Negsignal.SIGSEGV",
+            of_another=True,
+            in_prose=True,
+        ),
         *(
             Phrase(
                 ClueKind.CHILD,

@@ -87,6 +87,8 @@ _UNIT: Final = re.compile(
     r"(?::\d{1,9}){0,2}\])$"
 )
 _RANK: Final = re.compile(r"\[(?P<rank>(?:default|rank|Rank )\d{1,5})\]")
+# docker compose: api-1  |
+_SERVICE: Final = re.compile(r"(?:^| )(?!std(?:err|out))([a-z0-9][\w.-]{1,79}) {0,40}\|$")
 _PLACE: Final = re.compile(r"\[?[\w./-]{1,80}:\d{1,6}\]:?")
 _WRITERS: Final = {
     "core.py": "EngineCore",
@@ -175,8 +177,8 @@ def _writer(tags: str) -> _Writer:
     # The innermost prefix is the writer's own.
     process = next(reversed(list(PROCESS.finditer(tags))), None)
     if process is not None:
-        rank = _PAIR.search(process["rest"])
-        name = process["name"].strip(" ,") or (rank[0] if rank else None)
+        pair = _PAIR.search(process["rest"])
+        name = process["name"].strip(" ,") or (pair[0] if pair else None)
         return _Writer(int(process["pid"]), name, process["pid"], "", tagged=True)
     unit = _UNIT.search(tags)
     if unit is not None:
@@ -184,5 +186,5 @@ def _writer(tags: str) -> _Writer:
         return _Writer(int(stream), unit["name"], stream, "", tagged=False)
     kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
     rest = " ".join(kept)
-    rank_match = _RANK.search(rest)
-    return _Writer(None, rank_match["rank"] if rank_match else None, None, rest, tagged=False)
+    rank = _RANK.search(rest) or _SERVICE.search(rest)
+    return _Writer(None, rank[1] if rank else None, None, rest, tagged=False)

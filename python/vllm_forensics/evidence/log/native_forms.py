@@ -208,6 +208,25 @@ FORMS: Final = (
         holds="# ",
     ),
     Form(
+        writer="WinDbg",
+        example="00 000000e1`2a5fd6a8 00007ffd`3e1f1234     example!ns::f+0x14",
+        # [0x0]   example!ns::f+0x14; and without symbols example+0x1234
+        pattern=r"\s*(?:\[0x[0-9a-f]{1,3}\]|#? ?[0-9a-f]{2})\s{1,4}"
+        r"(?:(?:\(Inline\)|[0-9a-f]{8}`[0-9a-f]{8})\s{1,4}[0-9a-f-]{8,9}`?[0-9a-f-]{0,8}\s{1,6})?"
+        r"(?P<module>[A-Za-z_][\w.-]{0,120})"
+        r"(?:!(?P<function>[^\s+][^+]{0,400}?))?\+(?P<offset>0x[0-9a-f]{1,12})\b",
+        begins=r"[\[#0-9a-f]",
+        holds="+0x",
+    ),
+    Form(
+        writer="Visual Studio",
+        example="example.dll!ns::f(int x) Line 12",
+        pattern=r"[\s>]{0,8}(?P<module>[\w.-]{1,120}\.(?:dll|pyd|exe))!"
+        r"(?P<function>[^\s(+][^(+]{0,400})(?:\(|\+|$)",
+        begins=r"[\w.>-]",
+        holds="!",
+    ),
+    Form(
         writer="valgrind",
         example="==42==    by 0x4C31234: f (in /lib/libexample.so)",
         pattern=r"(?:==\d{1,9}==)?\s+(?:at|by) 0x[0-9A-F]{4,16}: (?P<function>\S.{0,400}?) "

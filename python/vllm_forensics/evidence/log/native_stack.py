@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
+from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.native_frame import Frame, call_of, frame_in
+from vllm_forensics.evidence.log.native_frame import Frame, frame_in
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 
@@ -15,11 +17,6 @@ _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
 """So many lines without a frame may stand before and between a stack's frames."""
 _MAX_WHAT: Final = 300
-# Apple's JSON: the frames of one thread stand on one line
-_TRIGGERED: Final = '"triggered":true'
-_FRAMES: Final = '"frames":['
-_SYMBOL: Final = re.compile(r"\"symbol\" ?: ?\"(?P<function>[^\"]{1,400})\"")
-_MAX_THREAD: Final = 40_000
 _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
 _HANDLED: Final = "<signal handler called>"
@@ -34,6 +31,7 @@ _LONE: Final = (
     # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
     re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
     re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
+    re.compile(r"\s*\[0x0\]\s{1,4}[A-Za-z_][\w.-]{0,120}[!+]"),
 )
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
@@ -46,14 +44,9 @@ def begins_lone_stack(text: str) -> bool:
     return any(form.match(text) for form in _LONE) and frame_in(text) is not None
 
 
-def _apple_calls(text: str) -> list[NativeCall]:
-    """The frames of the thread that died."""
-    start = text.find(_FRAMES, text.find(_TRIGGERED))
-    if start < 0:
-        return []
-    end = text.find("}]", start, start + _MAX_THREAD)
-    frames = text[start : end if end > 0 else start + _MAX_THREAD]
-    return [call_of(match.groupdict()) for match in _SYMBOL.finditer(frames)][:_MAX_FRAMES]
+def is_own_frame(text: str) -> bool:
+    """Does the line tell a death by the frame that it holds: a handler's, or Apple's list?"""
+    return TRIGGERED in text or is_handler_frame(text)
 
 
 class NativeBlock:
@@ -67,6 +60,7 @@ class NativeBlock:
         self._detail = clue.detail
         self._waits_for_what = clue.kind is ClueKind.ABORT
         self._last_first = clue.source == "Paddle"
+        self._apple: AppleThread | None = None
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a frame or a message; False where it is not."""
@@ -94,8 +88,7 @@ class NativeBlock:
         if _HANDLED in text or _CRASHED.match(text) is not None:
             self._calls.clear()
             return True
-        if self._clue.source == "macOS" and _TRIGGERED in text and not self._calls:
-            self._calls = _apple_calls(text)
+        if self._is_apples(text):
             return True
         if self._calls and self._calls[-1].module is None and text.lstrip().startswith("from /"):
             match = _FROM.match(text)
@@ -113,14 +106,31 @@ class NativeBlock:
             self._calls.append(frame.call)
         return True
 
+    def _is_apples(self, text: str) -> bool:
+        """Is it the list of frames in Apple's JSON, or of the list of libraries behind it?"""
+        if self._apple is None and self._clue.source == "macOS" and TRIGGERED in text:
+            self._apple = AppleThread(text)
+            return True
+        is_image = self._apple is not None and self._apple.feed(text)
+        self._silent = 0 if is_image else self._silent
+        return is_image
+
     def _frame(self, text: str) -> Frame | None:
         if len(text) <= 6 or text.startswith(_NOT_FRAMES):
             return None
         return frame_in(text, self._clue.source)
 
+    def is_bare_word(self, last_line: int) -> bool:
+        """Does it hold no more than a shell's word, on one of the first lines?"""
+        clue = self._clue
+        is_bare = clue.source == "the shell" and "core dumped" not in clue.text
+        return is_bare and clue.line <= last_line and clue.pid is None and not self._calls
+
     def goes_on(self, text: str) -> bool:
         """Is it a frame of this stack, and not the beginning of another?"""
         few = 0 if self._clue.kind is ClueKind.STACK else 1
+        if self._clue.source == "macOS" and TRIGGERED in text:
+            return True
         is_other = len(self._calls) > few and begins_lone_stack(text)
         return not is_other and self._frame(text) is not None
 
@@ -136,7 +146,8 @@ class NativeBlock:
 
     def close(self) -> Clue | None:
         """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
-        calls = (*self._clue.native, *self._calls)
+        listed = self._apple.calls() if self._apple is not None else ()
+        calls = (*self._clue.native, *self._calls, *listed)
         if self._clue.kind is ClueKind.STACK and len(calls) < (1 if self._last_first else 2):
             return None
         signal = self._clue.signal

@@ -63,6 +63,8 @@ class TracebackBlock:
         """The last line of source."""
         self.last: LogLine | None = None
         """The line that names the exception."""
+        self.name: str | None = None
+        """The process, where a heading above the traceback names it."""
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a part of the traceback."""
@@ -117,6 +119,7 @@ class TracebackBlock:
         return replace(
             clue_at(self.last, ClueKind.ECHO if is_echo else ClueKind.EXCEPTION, "python"),
             line=self.last.number,
+            name=self.name,
             detail=f"{name}: {message}"[:_MAX_MESSAGE] if message else name,
             python=tuple(reversed(self._frames)),
             time=self.last.time or self._first.time,

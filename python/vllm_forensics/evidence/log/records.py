@@ -19,6 +19,12 @@ NEEDLES: Final = (
     b" stopped",
     b"Faulting module name: ",
     b"Root Cause (first obs",
+    b"Process Process-",
+    b"Process Spawn",
+    b"Process Fork",
+    b"Process EngineCore",
+    b"Process VllmWorker",
+    b" failed with traceback:",
 )
 _PROCESS: Final = re.compile(
     r"\W{0,6}Process(?:: {2,24}\S[^\[\]]{0,60} \[(?P<pid>\d{1,9})\]|"
@@ -27,6 +33,13 @@ _PROCESS: Final = re.compile(
 )
 _MODULE: Final = re.compile(r"\W{0,6}Faulting module name: (?P<module>[^,\s]{1,120})")
 _ROOT: Final = "Root Cause (first observed failure)"
+_CHILD: Final = re.compile(
+    r"\W{0,4}(?:Process (?P<name>[\w.:-]{1,60}):|"
+    r"(?P<loky>\w{1,40}-\d{1,6}) failed with traceback:)\s*$"
+)
+"""multiprocessing's and loky's heading of a child's traceback."""
+_HEADING: Final = 3
+"""So many lines stand at most between that heading and the traceback."""
 _REACH: Final = 40
 _TABLE: Final = 9
 """So many lines of torchrun's table tell of one failure."""
@@ -40,6 +53,7 @@ class Record:
         self._pid: tuple[int, int] | None = None
         self._module: tuple[int, str] | None = None
         self._root = -_TABLE - 1
+        self._child: tuple[int, str] | None = None
 
     def note(self, line: LogLine) -> bool:
         """Remember what the line says, where it is one of them."""
@@ -47,11 +61,19 @@ class Record:
             self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
         elif (match := _MODULE.match(line.text)) is not None:
             self._module = line.number, match["module"]
+        elif (match := _CHILD.match(line.text)) is not None:
+            self._child = line.number, match["name"] or match["loky"]
         elif _ROOT in line.text:
             self._root = line.number
         else:
             return False
         return True
+
+    def child_above(self, line: int) -> str | None:
+        """The child that a heading right above the line names."""
+        if self._child is None or line - self._child[0] > _HEADING:
+            return None
+        return self._child[1]
 
     def complete(self, clue: Clue) -> Clue:
         """The clue, with what the lines above say of the same process."""

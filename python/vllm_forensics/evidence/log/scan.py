@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import faulthandler, python_traceback, records
+from vllm_forensics.evidence.log import faulthandler, python_traceback, records, titles, transcript
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
-from vllm_forensics.evidence.log.native_stack import NativeBlock, begins_lone_stack
+from vllm_forensics.evidence.log.native_stack import NativeBlock, begins_lone_stack, is_own_frame
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.python_traceback import (
@@ -27,6 +27,8 @@ from vllm_forensics.evidence.log.python_traceback import (
 )
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
+from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
+from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
@@ -36,7 +38,7 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-_STACKS: Final = (b"#0 ", b"frame #0: 0x")
+_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ")
 _STOPS: Final = (b"reakpoint ", b"stop reason = ")
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
@@ -53,6 +55,8 @@ _NEEDLES: Final = tuple(
             *faulthandler.NEEDLES,
             *python_traceback.NEEDLES,
             *records.NEEDLES,
+            *titles.NEEDLES,
+            *transcript.NEEDLES,
             *_STACKS,
             *_STOPS,
             *_HEARSAY,
@@ -75,12 +79,10 @@ _MENTION: Final = re.compile(
     r"(?i)segmentation fault|segfault|core dumped|\bkilled\b|crash|SIGSEGV|SIGKILL|OOM"
 )
 _SEEN_MAX: Final = 5
-_HEADING: Final = re.compile(r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}")
-_BARE: Final = re.compile(r"[A-Za-z ]+\W{0,4}")
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
-Block = FaultBlock | TracebackBlock | NativeBlock
+Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock
 
 
 def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
@@ -91,17 +93,13 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     return scanner.close()
 
 
-def _of_heading(line: LogLine) -> Clue | None:
-    """What an issue's title repeats of a log: more than a bare `Segmentation fault`."""
-    match = _HEADING.match(line.text)
-    if match is None or _BARE.fullmatch(line.text, match.end()) is not None:
-        return None
-    return BOOK.read(line._replace(text=line.text[match.end() :]))
-
-
 def _is_lone(line: LogLine, block: Block | None) -> bool:
     """Does a native stack begin here that belongs to nothing above it?"""
-    if "#0" not in line.text or not begins_lone_stack(line.text):
+    if (
+        not any(mark in line.text for mark in ("#0", "[0x0] "))
+        or not begins_lone_stack(line.text)
+        or is_own_frame(line.text)
+    ):
         return False
     return not isinstance(block, NativeBlock) or not block.goes_on(line.text)
 
@@ -110,10 +108,13 @@ def _comes_first(block: Block, line: LogLine) -> bool:
     """Does the open block read the line before it is searched for phrases?"""
     if isinstance(block, TracebackBlock) or "what():" in line.text:
         return True
+    if isinstance(block, StatusBlock):
+        return False
     text = line.text.lstrip()
     if isinstance(block, FaultBlock):
         return text.startswith('File "')
-    return text.startswith(("#", "*", "frame", 'File "')) and block.goes_on(line.text)
+    is_frame = text.startswith(("#", "*", "frame", 'File "')) or is_own_frame(line.text)
+    return is_frame and block.goes_on(line.text)
 
 
 class _Life:
@@ -258,7 +259,7 @@ class _Scanner:
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
         """Open the dump, traceback or stack that begins in this line."""
-        opened: Block | None = open_fault(line) or open_traceback(line)
+        opened: Block | None = open_fault(line) or open_traceback(line) or open_status(line)
         if isinstance(opened, TracebackBlock) and not line.text.lstrip(" +|").startswith("Trace"):
             told = BOOK.read(line)  # a record without newlines: the end is told before it
             if told is not None and told.of_another:
@@ -274,12 +275,17 @@ class _Scanner:
                 self._close(line.stream)
                 self._links[line.stream] = (follows, line.number)
             return follows is not None
+        if isinstance(opened, TracebackBlock):
+            opened.name = self._record.child_above(line.number)
         self._open(line.stream, opened)
         return True
 
     def _phrase(self, line: LogLine) -> None:
-        clue = BOOK.read(line) or _of_heading(line)
+        clue = BOOK.read(line) or clue_of_heading(line)
         block = self._blocks.get(line.stream)
+        if clue is None and is_defined(block, line):
+            self._blocks.pop(line.stream, None)
+            return
         if clue is None:
             if block is not None:
                 block.feed(line)
@@ -300,7 +306,10 @@ class _Scanner:
             if isinstance(block, FaultBlock) and clue.source == "a signal handler":
                 self._add(clue)
                 return
-            self._open(line.stream, NativeBlock(clue))
+            opened = NativeBlock(clue)
+            if is_own_frame(line.text):
+                opened.feed(line)
+            self._open(line.stream, opened)
         else:
             self._add(clue)
 

@@ -12,7 +12,7 @@ _DATE: Final = (
     Alternative(
         r"[\[\d]",
         r"\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
-        r"(?:Z| ?[+-]\d\d:?\d\d| UTC)?\]?(?:[ \t]|$)",
+        r"(?:Z| ?(?:GMT)?[+-]\d\d:?\d\d| UTC| GMT)?\]?(?:[ \t]|$)",
     ),
     # journald, syslog: Nov 29 12:25:00
     Alternative("[A-Z]", r"[A-Z][a-z]{2} [ \d]\d (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})? "),

@@ -1,0 +1,50 @@
+"""Signal handlers by name: a stack that begins in one tells a death, also without its heading."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_EXAMPLES: Final = (
+    ("segfault-handler.node", "/opt/app/segfault-handler.node(+0x2dc)[0x7f1be0001234]"),
+    ("AbslFailureSignalHandler", "    @ 0x7f1be0001234  192  absl::AbslFailureSignalHandler()"),
+    ("absl::lts_", "    @     0x7f1be0001234  192  absl::lts_20230802::WriteFailureInfo()"),
+    ("FailureSignalHandler", "    @ 0x7f1be0001234 google::(anonymous)::FailureSignalHandler()"),
+    ("c10::FatalSignalHandler", "frame #1: c10::FatalSignalHandler::f() + 0x57 (0x1234 in x.so)"),
+    ("ucs_handle_error", " 0  /lib/libucs.so.0(ucs_handle_error+0x2dc) [0x7f1be0001234]"),
+    ("ucs_error_signal_handler", "1 /lib/libucs.so.0(ucs_error_signal_handler+0x2) [0x7f1be000]"),
+    ("llvm::sys::PrintStackTrace", " #0 0x00005581c0de1234 llvm::sys::PrintStackTrace() (a+0x1)"),
+    ("SignalHandle", "0   paddle::framework::SignalHandle(char const*, int)"),
+    ("handle_fatal_signal", "/usr/sbin/mysqld(handle_fatal_signal+0x2dc)[0x5581c0de1234]"),
+)
+_HANDLER: Final = (
+    r"(?:segfault-handler\.node[(\[]|\bAbslFailureSignalHandler|\babsl::lts_\d{1,8}::"
+    r"(?:WriteFailureInfo|AbslFailure)|FailureSignalHandler|\bc10::FatalSignalHandler|"
+    r"\bucs_(?:handle_error|error_signal_handler)|llvm::sys::PrintStackTrace|::SignalHandle\b|"
+    r"\bhandle_fatal_signal\+)"
+)
+_FRAME: Final = (
+    r"^\s*(?:PC: )?(?:@ +0x|frame #\d{1,3}: |#?\d{1,3}:?\s|\[ ?\d{1,3}\] |/)[^\n]{0,300}?"
+)
+_COMPILED: Final = re.compile(_FRAME + _HANDLER)
+HANDLER_FRAMES: Final = Family(
+    source="a signal handler",
+    phrases=tuple(
+        Phrase(
+            ClueKind.SIGNAL,
+            needle,
+            _FRAME + _HANDLER,
+            example,
+            detail="a signal handler's stack, without its signal",
+        )
+        for needle, example in _EXAMPLES
+    ),
+)
+
+
+def is_handler_frame(text: str) -> bool:
+    """Is it a frame of a signal handler?"""
+    return _COMPILED.match(text, 0, 400) is not None

@@ -1,0 +1,157 @@
+"""Deaths of Python's native extensions, and how the world around them tells of these."""
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Incident, ProcessRole
+
+
+def incident_of(*lines: str) -> Incident:
+    incident = explain_incident(parse_incident_log(["\n".join(lines).encode()]), "log")
+    assert incident is not None
+    return incident
+
+
+def test_a_dump_behind_pytests_progress_is_read() -> None:
+    incident = incident_of(
+        "[2026/01/15 08:12:45.123 GMT+08:00] .....s....sFatal Python error: Aborted",
+        "[2026/01/15 08:12:45.123 GMT+08:00] ",
+        "[2026/01/15 08:12:45.123 GMT+08:00] Current thread 0x00007f1be0005678 (most recent call "
+        "first):",
+        '[2026/01/15 08:12:45.123 GMT+08:00]   File "/opt/app/test_pool.py", line 9 in test_take',
+    )
+
+    death = incident.first_death
+    assert (death.signal, death.python_function) == ("SIGABRT", "test_take")
+
+
+def test_a_dump_that_lost_its_threads_heading_keeps_its_frames() -> None:
+    incident = incident_of(
+        "Fatal Python error: Segmentation fault",
+        '  File ".../pool.py", line 9 in take',
+        '  File ".../serve.py", line 3 in main',
+    )
+
+    assert incident.first_death.python_function == "take"
+
+
+def test_windbgs_stack_below_a_title_gives_the_place() -> None:
+    incident = incident_of(
+        "# Windows fatal exception: access violation",
+        "",
+        "[0x0]   pool!ns::take+0x14d0   0x4e3b1eb7f0   0x7ffc3c81e7ca",
+        "[0x1]   pool!ns::serve+0x20   0x4e3b1eb850   0x7ffc3cc191da",
+    )
+
+    death = incident.first_death
+    assert (death.signal, death.module, death.function) == ("SIGSEGV", "pool", "ns::take")
+
+
+def test_airflow_names_the_signal_of_a_task() -> None:
+    incident = incident_of(
+        "[2026-01-15, 08:12:45 UTC] {local_task_job.py:102} INFO - Task exited with return code "
+        "Negsignal.SIGSEGV"
+    )
+
+    assert incident.first_death.signal == "SIGSEGV"
+    assert incident.first_death.role is ProcessRole.WORKER
+
+
+def test_a_thread_that_crashed_is_a_death_even_where_its_frames_were_cut_off() -> None:
+    incident = incident_of(
+        "5   libomp.dylib   \t0x35021e88c __kmp_launch_thread + 220",
+        "",
+        "Thread 4 crashed with ARM Thread State (64-bit):",
+        "    x0: 0x0000000000000000   x1: 0x0000000352aaab68",
+    )
+
+    cause = incident.first_death.cause
+    assert (cause.kind, cause.certainty) == (CauseClass.NATIVE_FAULT, Certainty.LIKELY)
+    assert incident.first_death.module is None
+
+
+def test_of_two_services_the_first_is_dead_first() -> None:
+    incident = incident_of(
+        "api-1     | Loading",
+        "api-1     | Segmentation fault",
+        "worker-1  | Segmentation fault",
+        "worker-1 exited with code 139",
+    )
+
+    assert incident.first_death.name == "api-1"
+    assert [line.line for line in incident.first_death.evidence] == [2]
+
+
+def test_a_stop_reason_that_was_broken_over_lines_names_the_signal() -> None:
+    incident = incident_of(
+        "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1,   ",
+        "address=0x10)",
+        "  * frame #0: 0x0000000100a7cc18 Python`_PyObject_GC_Alloc + 44",
+        "    frame #1: 0x00000001000036fc serve`ns::take() at pool.h:12",
+    )
+
+    death = incident.first_death
+    assert (death.signal, death.function) == ("SIGSEGV", "ns::take")
+
+
+def test_what_printed_the_stack_is_no_place() -> None:
+    incident = incident_of(
+        "!!! uWSGI process 4242 got Segmentation Fault !!!",
+        "*** backtrace of 4242 ***",
+        "/opt/app/bin/uwsgi(uwsgi_backtrace+0x35) [0x55c132a5ae75]",
+    )
+
+    assert (incident.first_death.module, incident.first_death.function) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("heading", "name"),
+    [
+        ("Process SpawnProcess-3:", "SpawnProcess-3"),
+        ("`LokyProcess-17 failed with traceback: ", "LokyProcess-17"),
+    ],
+)
+def test_a_childs_traceback_is_the_childs_that_its_heading_names(heading: str, name: str) -> None:
+    incident = incident_of(
+        heading,
+        "-" * 40,
+        "Traceback (most recent call last):",
+        '  File "/opt/app/pool.py", line 9, in take',
+        "    read(block)",
+        "ValueError: no block",
+    )
+
+    death = incident.first_death
+    assert (death.name, death.role) == (name, ProcessRole.WORKER)
+    assert death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the import intermittently exits 139 on that machine",
+        "pool.sh: exit 139",
+        "pytest done, rc=139",
+        "EXIT: 139",
+    ],
+)
+def test_a_status_without_the_word_code_is_likely_a_fault(line: str) -> None:
+    cause = incident_of(line).first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.NATIVE_FAULT, Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "exited 137 days ago",
+        "exits 139 times",
+        "if it exits 139 then something is wrong",
+        "the query returned 134 rows",
+        "arc=139",
+    ],
+)
+def test_other_numbers_are_no_statuses(line: str) -> None:
+    assert explain_incident(parse_incident_log([line.encode()]), "log") is None
