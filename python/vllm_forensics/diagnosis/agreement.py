@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.lives import APART_S, span_text
+from vllm_forensics.diagnosis.clocks import span_text
+from vllm_forensics.diagnosis.lives import APART_S
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.joined import Accord, Aspect, Contradiction, SourceKind
 from vllm_forensics.model.report import Crash

@@ -1,30 +1,36 @@
-"""Several incidents in one log: where a supervisor started anew what had died."""
+"""Several incidents in one log: what died anew after a restart, or after a long time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_first import is_death, subject_pid
+from vllm_forensics.diagnosis.clocks import clock_s, uptime_s
+from vllm_forensics.diagnosis.incident_first import OUTSIDE, is_death, subject_pid
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _MAX_LIVES: Final = 64
 """More lives than that are not told one by one: the first ones and the last."""
+_LONG_S: Final = 3_600.0
+"""Peers wait for a dead one for half an hour at most: gloo's timeout."""
+_OF_ITS_OWN: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY}
 
 
 def lives_of(reading: IncidentReading) -> tuple[IncidentReading, ...]:
-    """The reading, cut where something was started after a death, if it died again.
+    """The reading, cut where something died again after it was started anew, or much later.
 
     A life without a death of its own belongs to the one before: echoes come late, and another
     log, such as the kernel's, may have been pasted behind the first.
     """
     lives: list[list[Clue]] = []
-    for part in _cut(reading.clues):
-        if lives and not _died_itself(part, lives):
+    dead = _Dead()
+    for part in cut_at_starts(reading.clues):
+        if lives and not dead.died_again(part):
             lives[-1].extend(part)
         else:
             lives.append(part)
+        dead.add(part)
     if len(lives) < 2:
         return (reading,)
     if len(lives) > _MAX_LIVES:
@@ -43,19 +49,56 @@ def lives_of(reading: IncidentReading) -> tuple[IncidentReading, ...]:
     )
 
 
-def _cut(clues: Sequence[Clue]) -> list[list[Clue]]:
-    parts: list[list[Clue]] = [[]]
+def cut_at_starts(clues: Sequence[Clue]) -> Iterator[list[Clue]]:
+    """Parts that begin where something was started after a death, or where one came much later."""
+    part: list[Clue] = []
     has_death = False
+    last: list[float | None] = [None, None]
     for clue in clues:
-        if clue.kind is ClueKind.START and has_death:
-            parts.append([])
-            has_death = False
-        parts[-1].append(clue)
+        now = (clock_s(clue.time), uptime_s(clue.time))
+        is_new = clue.kind is ClueKind.START or (
+            clue.kind in _OF_ITS_OWN
+            and is_death(clue)
+            and any(
+                at is not None and before is not None and at - before > _LONG_S
+                for at, before in zip(now, last, strict=True)
+            )
+        )
+        if has_death and is_new:
+            yield part
+            part, has_death = [], False
+        part.append(clue)
         has_death = has_death or is_death(clue)
-    return parts
+        last = [before if at is None else at for at, before in zip(now, last, strict=True)]
+    yield part
 
 
-def _died_itself(part: Sequence[Clue], before: Sequence[Sequence[Clue]]) -> bool:
-    """Does the part tell a death that is none of those before?"""
-    dead = {subject_pid(clue) for life in before for clue in life if is_death(clue)} - {None}
-    return any(is_death(clue) and subject_pid(clue) not in dead for clue in part)
+class _Dead:
+    """Who has died so far, and what they said themselves."""
+
+    def __init__(self) -> None:
+        self._pids: set[int] = set()
+        self._words: set[tuple[int | None, str, ClueKind]] = set()
+
+    def add(self, part: Iterable[Clue]) -> None:
+        """Those of one more part."""
+        for clue in part:
+            pid = subject_pid(clue)
+            if pid is not None and is_death(clue):
+                self._pids.add(pid)
+                self._words.add((pid, clue.source, clue.kind))
+
+    def died_again(self, part: Iterable[Clue]) -> bool:
+        """Does the part tell a death that was not told before?
+
+        Every container begins to count at 1: nobody says his last words twice, so the second are
+        another process's of the same number.
+        """
+        return any(
+            is_death(clue) and (subject_pid(clue) not in self._pids or self._is_repeated(clue))
+            for clue in part
+        )
+
+    def _is_repeated(self, clue: Clue) -> bool:
+        is_own_word = not clue.of_another and clue.source not in OUTSIDE
+        return is_own_word and (subject_pid(clue), clue.source, clue.kind) in self._words

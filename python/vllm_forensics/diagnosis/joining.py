@@ -8,17 +8,18 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from vllm_forensics.diagnosis.statement import Statement, clock_s, naive_moment
+from vllm_forensics.diagnosis.clocks import clock_s, naive_moment
+from vllm_forensics.diagnosis.incident_first import is_death
+from vllm_forensics.diagnosis.lives import SAME_DEATH_S
+from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, SeenProcess
 from vllm_forensics.model.joined import SourceKind
-from vllm_forensics.model.report import Crash
 from vllm_forensics.model.signals import signal_name
-from vllm_forensics.model.stack import FrameKind
+from vllm_forensics.model.stack import Frame, FrameKind
 
 _GAP: Final = 1_000
 """Lines between two sources: nothing in one is near to anything in the other."""
-_SAME_DEATH_S: Final = 120.0
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _MAX_FRAMES: Final = 64
 _RANK: Final = tuple(SourceKind)
@@ -36,12 +37,11 @@ class Ordered:
     """False where two sources tell of deaths and nothing says which came first."""
 
 
-def with_one_pid_a_process(told: Sequence[Statement]) -> tuple[list[Statement], dict[int, int]]:
+def with_one_pid_a_process(told: Sequence[Statement]) -> list[Statement]:
     """The kernel's log counts a container's processes otherwise than the container does.
 
     Seen: `python[4242]: segfault at 18 ip 5581… sp 7ffc…` and a core of process 7. One process has
-    that instruction and that stack pointer: both speak of it. The second answer is the kernel's
-    number of each such process.
+    that instruction and that stack pointer: both speak of it.
     """
     cores = {
         (one.pc, one.sp): one.pid
@@ -53,103 +53,70 @@ def with_one_pid_a_process(told: Sequence[Statement]) -> tuple[list[Statement], 
         pid = cores.get((one.pc, one.sp)) if one.kind is SourceKind.LOG else None
         if pid is not None and one.pid is not None and one.pid != pid:
             other[one.pid] = pid
-    taken = {one.pid for one in told} - set(other)
-    other = {kernels: pid for kernels, pid in other.items() if kernels not in taken}
-    return [_as(one, other[one.pid]) if one.pid in other else one for one in told], {
-        pid: kernels for kernels, pid in other.items()
-    }
+    return [
+        one
+        if one.pid is None or one.pid not in other
+        else replace(_as(one, other[one.pid]), kernels_pid=one.pid)
+        for one in told
+    ]
 
 
-def with_owners(told: Sequence[Statement]) -> list[Statement]:
-    """Words without a process go to the one core that has their signal and their functions.
+def with_owners(told: Sequence[Statement], among: Sequence[Statement]) -> list[Statement]:
+    """Words without a process go to the one core in `among` that has their signal and functions.
 
     faulthandler names no process. Where several cores would do, none is chosen.
     """
-    crashes = [one.crash for one in told if one.crash is not None]
+    cores = [one for one in among if one.crash is not None]
+    if not cores:
+        return list(told)
     named = {one.pid for one in told if one.kind is SourceKind.LOG and one.pid is not None}
     found: list[Statement] = []
     for one in told:
-        owner = _owner(one, crashes, named) if one.pid is None else None
+        owner = _owner(one, cores, named) if one.pid is None else None
         found.append(_as(one, owner) if owner is not None else one)
     return found
 
 
-def _owner(one: Statement, crashes: Sequence[Crash], named: set[int]) -> int | None:
+def _owner(one: Statement, cores: Sequence[Statement], named: set[int]) -> int | None:
     clue = one.clue
     if one.kind is not SourceKind.LOG or clue is None or clue.kind not in _OWN_WORDS:
         return None
-    fitting = [crash for crash in crashes if clue.signal is None or clue.signal in _signals(crash)]
+    fitting = [core for core in cores if clue.signal is None or clue.signal in _signals(core)]
     functions = {call.function for call in clue.python}
     functions |= {plain_name(call.function) for call in clue.native if call.function}
-    sharing = [crash for crash in fitting if functions & _functions(crash)]
-    if len(sharing) == 1:
+    sharing = [core for core in fitting if functions & _functions(core)]
+    if len({core.pid for core in sharing}) == 1:
         return sharing[0].pid
-    if len(fitting) != 1 or sharing or fitting[0].pid in named:
+    if len({core.pid for core in fitting}) != 1 or sharing or fitting[0].pid in named:
         return None
     # Where both have Python's stack, it would have to be the same.
     is_other = bool(clue.python) and _has_python(fitting[0])
     return None if is_other else fitting[0].pid
 
 
-def _has_python(crash: Crash) -> bool:
-    frames = crash.threads[0].stack.frames if crash.threads else ()
-    return any(frame.kind is FrameKind.PYTHON for frame in frames)
+def _has_python(core: Statement) -> bool:
+    return any(frame.kind is FrameKind.PYTHON for frame in _frames(core))
 
 
-def _signals(crash: Crash) -> set[str]:
+def _signals(core: Statement) -> set[str]:
+    crash = core.crash
+    if crash is None:
+        return set()
     return {signal_name(crash.signal.number), signal_name(crash.delivered.number)}
 
 
-def _functions(crash: Crash) -> set[str]:
-    if not crash.threads:
-        return set()
-    frames = crash.threads[0].stack.frames[:_MAX_FRAMES]
-    return {plain_name(frame.function) for frame in frames if frame.function}
+def _functions(core: Statement) -> set[str]:
+    return {plain_name(one.function) for one in _frames(core)[:_MAX_FRAMES] if one.function}
+
+
+def _frames(core: Statement) -> tuple[Frame, ...]:
+    crash = core.crash
+    return crash.threads[0].stack.frames if crash is not None and crash.threads else ()
 
 
 def _as(one: Statement, pid: int) -> Statement:
     clue = replace(one.clue, pid=pid) if one.clue is not None else None
     return replace(one, pid=pid, clue=clue)
-
-
-def same_lives(told: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
-    """Cores of one pid that are of two processes: the number was used again, or on another host.
-
-    The first list keeps, of each pid, the core that fits the other sources best; the second holds
-    those of the other lives.
-    """
-    others: list[Statement] = []
-    cores = [one for one in told if one.kind is SourceKind.CORE]
-    chosen: dict[int | None, Statement] = {}
-    for core in sorted(cores, key=lambda core: -_fit(core, told)):
-        first = chosen.setdefault(core.pid, core)
-        if first is not core and not _is_same_death(first, core):
-            others.append(core)
-    left = set(map(id, others))
-    return [one for one in told if id(one) not in left], others
-
-
-def _fit(core: Statement, told: Sequence[Statement]) -> int:
-    """How many statements about its pid it agrees with; the host counts most."""
-    about = [one for one in told if one.pid == core.pid and one.kind is not SourceKind.CORE]
-    crash = core.crash
-    signals = _signals(crash) if crash is not None else set()
-    score = 0
-    for one in about:
-        score += one.signal in signals
-        score += one.address is not None and one.address == core.address
-        score += one.program is not None and one.program == core.program
-        score += 4 * (one.host is not None and one.host == core.host)
-        score -= 4 * (None not in {one.host, core.host} and one.host != core.host)
-    return score
-
-
-def _is_same_death(one: Statement, other: Statement) -> bool:
-    """A minicore and the kernel's core of one process: the same program and fault, at one time."""
-    same = (one.program, one.pc, one.host) == (other.program, other.pc, other.host)
-    if one.time_s is None or other.time_s is None:
-        return same
-    return same and abs(one.time_s - other.time_s) < _SAME_DEATH_S
 
 
 def ordered(told: Sequence[Statement], logs: Iterable[IncidentReading]) -> Ordered:
@@ -181,7 +148,11 @@ def ordered(told: Sequence[Statement], logs: Iterable[IncidentReading]) -> Order
         lines[line] = one
         if one.clue is not None:
             clues.append(replace(one.clue, line=line))
-    deaths = {one.source for one in spoken if one.clue and one.clue.kind in _OWN_WORDS}
+    deaths = {
+        one.source if one.pid is None else one.pid
+        for one in spoken
+        if one.clue and one.clue.kind in _OWN_WORDS
+    }
     return Ordered(
         reading=IncidentReading(
             clues=tuple(clues),
@@ -201,7 +172,9 @@ def _merged(logs: list[list[Statement]]) -> tuple[list[Statement], bool]:
     clocks = [[clock_s(one.time) for one in log] for log in logs]
     known = [[time for time in clock if time is not None] for clock in clocks]
     if not all(known) or not _is_one_clock(logs, known):
-        return [one for log in logs for one in log], False
+        # An echo follows a death, whatever the files are called.
+        by_death = sorted(logs, key=lambda log: not any(map(_is_death, log)))
+        return [one for log in by_death for one in log], False
     keyed: list[tuple[float, int, int, Statement]] = []
     for number, (log, clock) in enumerate(zip(logs, clocks, strict=True)):
         time = known[number][0]
@@ -211,10 +184,14 @@ def _merged(logs: list[list[Statement]]) -> tuple[list[Statement], bool]:
     return [one for _, _, _, one in sorted(keyed, key=lambda entry: entry[:3])], True
 
 
+def _is_death(one: Statement) -> bool:
+    return one.clue is not None and is_death(one.clue)
+
+
 def _is_one_clock(logs: list[list[Statement]], known: list[list[float]]) -> bool:
     """Do the logs write times alike, or are they of the same minutes whatever they write?"""
     forms = {_form(one.time) for log in logs for one in log if one.time is not None}
-    return len(forms) == 1 or max(map(min, known)) - min(map(max, known)) < _SAME_DEATH_S
+    return len(forms) == 1 or max(map(min, known)) - min(map(max, known)) < SAME_DEATH_S
 
 
 def _form(time: str | None) -> str:
@@ -276,7 +253,7 @@ def _by_time(one: Statement, spoken: Sequence[Statement]) -> int | None:
         if (moment := other.time_s or naive_moment(other.time)) is not None
     ]
     if not known or any(
-        abs(moment - one.time_s) > _SAME_DEATH_S * 5 and spoken[at].time_s is None
+        abs(moment - one.time_s) > SAME_DEATH_S * 5 and spoken[at].time_s is None
         for at, moment in known
     ):
         return None
@@ -294,7 +271,9 @@ def _processes(
                 known = found.get(one.pid)
                 found[one.pid] = one if known is None or not known.name else known
     for statement in told:
-        if statement.pid is not None and statement.program is not None:
+        if statement.pid is None or statement.is_orderly_end:
+            continue
+        if statement.program is not None:
             found.setdefault(
                 statement.pid,
                 SeenProcess(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Final
 
+from vllm_forensics.diagnosis.clocks import clock_s, moment, year_s
 from vllm_forensics.diagnosis.incident_first import subject_pid
 from vllm_forensics.diagnosis.incident_where import place_of
 from vllm_forensics.model.function_name import plain_name
@@ -16,13 +16,6 @@ from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer import ExplainedReport
 
-_MONTHS: Final = (
-    *("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-)
-_DATED: Final = re.compile(
-    rf"(?:(?P<month>\d\d)[-/](?P<day>\d\d)|(?P<name>{'|'.join(_MONTHS)}) (?P<day_of>[ \d]\d))"
-    r"[T _](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
-)
 _NUMBER: Final = re.compile(r"(?P<what>segfault at|ip|sp)[ :](?P<value>[0-9a-f]{1,16})\b")
 
 
@@ -53,6 +46,20 @@ class Statement:
     program: str | None = None
     crash: Crash | None = None
     report: ExplainedReport | None = None
+    kernels_pid: int | None = None
+    """The number that the kernel's log has for it, where that is another one."""
+    part: int = 0
+    """The part of its source that it is from, see `parts`."""
+
+    @property
+    def clock_s(self) -> float | None:
+        """When in its year; a clock that names no zone is taken for UTC's."""
+        return clock_s(self.time) if self.time_s is None else year_s(self.time_s)
+
+    @property
+    def is_orderly_end(self) -> bool:
+        """A tracer sees every process end, and few of them matter."""
+        return self.ends and self.exit == 0
 
     @property
     def place(self) -> str:
@@ -103,39 +110,6 @@ def of_report(log: str, host: str | None, report: ExplainedReport) -> Statement:
         function=plain_name(culprit.function) if culprit and culprit.function else None,
         report=report,
     )
-
-
-def moment(text: str | None) -> float | None:
-    """Seconds since the epoch of a time with a zone; None where it is not said which moment."""
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text.replace(",", "."))
-    except ValueError:
-        return None
-    return found.timestamp() if found.tzinfo is not None else None
-
-
-def naive_moment(text: str | None) -> float | None:
-    """A dated time without a zone, as if it were UTC's."""
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text.replace(",", "."))
-    except ValueError:
-        return None
-    return found.replace(tzinfo=UTC).timestamp() if found.tzinfo is None else None
-
-
-def clock_s(text: str | None) -> float | None:
-    """Seconds since the year began, for whatever clock wrote a dated time; months have 31 days."""
-    match = _DATED.search(text) if text is not None else None
-    if match is None:
-        return None
-    month = int(match["month"]) if match["month"] else 1 + _MONTHS.index(match["name"])
-    days = 31 * month + int(match["day"] or match["day_of"])
-    hours, minutes, seconds = match["clock"].replace(",", ".").split(":")
-    return 86_400.0 * days + 3_600.0 * int(hours) + 60.0 * int(minutes) + float(seconds)
 
 
 def base_name(path: str | None) -> str | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from vllm_forensics.diagnosis.clocks import moment
 from vllm_forensics.diagnosis.runtime_frames import is_own
-from vllm_forensics.diagnosis.statement import Statement, base_name, moment
+from vllm_forensics.diagnosis.statement import Statement, base_name
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Final
 
+from vllm_forensics.evidence.journal_records import is_journal_export
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.joined import SourceKind
 
@@ -32,8 +33,9 @@ def kind_of(head: bytes) -> SourceKind | None:
 
     `head` is how it begins, expanded.
     """
-    if head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar":
-        return SourceKind.LOG  # an archive of logs
+    is_archive = head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar"
+    if is_archive or is_journal_export(head):
+        return SourceKind.LOG
     if _is_binary(head):
         return None
     lines = [line[:_MAX_LINE] for line in head.splitlines() if line.strip()][:_MAX_LINES]

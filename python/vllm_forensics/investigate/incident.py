@@ -9,6 +9,7 @@ from vllm_forensics.capture.compressed import Source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
 from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.errors import EvidenceError, UsageError
+from vllm_forensics.evidence.journal_text import as_log
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.source_kind import HEAD, kind_of
 from vllm_forensics.model.incident import Incident, IncidentAnswer, IncidentReading
@@ -63,11 +64,12 @@ def _read(path: str) -> Iterator[tuple[str, IncidentReading | None, Failure | No
         for log in open_logs(path):
             errors: list[EvidenceError] = []
             source = Source(log.pieces)
-            binary = _binary(log.name, source.peek(HEAD))
+            head = source.peek(HEAD)
+            binary = _binary(log.name, head)
             if binary is not None:
                 yield log.name, None, binary
                 continue
-            reading = parse_incident_log(_until_damage(source.rest(), errors))
+            reading = parse_incident_log(as_log(head, _until_damage(source.rest(), errors)))
             failure = None
             if errors:
                 failure = Failure(path=log.name, error=errors[0].message, remedy=errors[0].remedy)

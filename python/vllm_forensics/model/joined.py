@@ -1,4 +1,4 @@
-"""One incident out of many sources: what each says of which process, and where they disagree.
+"""Incidents out of many sources: what each says of which process, and where they disagree.
 
 `forensics.report/1` in JSON.
 """
@@ -109,6 +109,65 @@ class SourcedEcho:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePart:
+    """What of a source belongs to an incident."""
+
+    path: str
+    first_line: int | None
+    """Null where it is not told by lines."""
+    last_line: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedIncident:
+    """One death and what followed from it, by all that tells of it."""
+
+    number: int
+    """From 1, in the order in which they happened, as far as it is known."""
+    first_death: Death
+    """Its evidence is empty: the facts of its process are the evidence."""
+    visible_error_is_echo: bool
+    explanation: str
+    processes: tuple[JoinedProcess, ...]
+    """The one that died first stands first."""
+    echoes: tuple[SourcedEcho, ...]
+    next_steps: tuple[str, ...]
+    cores: tuple[str, ...]
+    """The cores of the process that died first."""
+    parts: tuple[SourcePart, ...]
+    """What belongs to it."""
+    host: str | None
+    time: str | None
+    """When it is first spoken of, as the source gives it."""
+    signature: str | None
+    """Of the core or of the sanitizer's report; null where there is neither."""
+    bug: int
+    """The number of its bug."""
+
+
+class SameBug(StrEnum):
+    """Why incidents are taken for the same bug; the values are part of the JSON contract."""
+
+    SIGNATURE = "signature"
+    WORDS = "words"
+    """A log tells them alike: the cause, the place and the role."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """Incidents that are the same bug."""
+
+    number: int
+    """From 1, in the order of their first incidents."""
+    signature: str | None
+    incidents: tuple[int, ...]
+    told: int
+    """The incident that is known best."""
+    same: SameBug | None
+    """None for a single incident."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SanitizerFound:
     """A sanitizer's report, and the log that it is from."""
 
@@ -118,7 +177,7 @@ class SanitizerFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedReport:
-    """The answer of `forensics report`."""
+    """The answer of `forensics report`: one incident in full, and all of them."""
 
     sources: tuple[Source, ...]
     first_death: Death | None
@@ -141,3 +200,9 @@ class JoinedReport:
     """What came of naming offsets in logs, where that was asked for."""
     cores_of_first: tuple[str, ...] = ()
     """The cores of the process that died first."""
+    incidents: tuple[JoinedIncident, ...] = ()
+    """All of them. `first_death` and what belongs to it are those of one, which is `told`."""
+    bugs: tuple[Bug, ...] = ()
+    told: int | None = None
+    order_is_known: bool = True
+    """Does a clock say in which order the incidents happened?"""

@@ -93,11 +93,12 @@ def _incident(
         yield labelled("Next" if number == 0 else "", step, indented=True)
 
 
-def title(death: Death) -> Table:
+def title(death: Death, number: int | None = None) -> Table:
     """The headline, on as many lines as it takes: its end says how sure all of it is."""
+    line = headline(death)
     table = Table.grid()
     table.add_column(overflow="fold")
-    table.add_row(Text(headline(death), style="title"))
+    table.add_row(Text(line if number is None else f"━━ {number} {line}", style="title"))
     return table
 
 

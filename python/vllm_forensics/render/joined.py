@@ -1,4 +1,4 @@
-"""One incident out of many sources, for a person at a terminal: the first death, then its story."""
+"""Incidents out of many sources, for a person at a terminal: the first death, then its story."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
 from vllm_forensics.render.incident import labelled, title
+from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
-_MAX_PROCESSES: Final = 12
-_MAX_FACTS: Final = 14
-_MAX_ECHOES: Final = 6
-_MAX_FRAMES: Final = 12
-_MAX_LOOSE: Final = 8
-_MAX_SOURCES: Final = 20
+_MAX_PROCESSES: Final = 6
+_MAX_FACTS: Final = 8
+_MAX_ECHOES: Final = 3
+_MAX_FRAMES: Final = 8
+_MAX_LOOSE: Final = 5
+_MAX_SOURCES: Final = 12
+_END: Final = 48
 _WIDEST: Final = 110
 _SOURCE_WIDTH: Final = 30
 
@@ -68,12 +70,17 @@ class _Writer:
     def parts(self) -> Iterator[RenderableType]:
         """All that is shown, in order."""
         report = self._report
-        yield Text(self._counts(), style="quiet")
+        yield Text(self._counts(), style="quiet", overflow="fold")
         yield Text()
+        yield from index_of(report)
+        has_others = len(report.bugs) > 1
         if report.first_death is not None:
-            yield title(report.first_death)
+            yield title(report.first_death, 1 if has_others else None)
             yield Text()
         yield labelled("", self._short(report.explanation))
+        if len(report.incidents) > 1 and report.bugs:
+            parts = of_number(report.bugs[0].told, report).parts
+            yield labelled("Files", files(parts, self._short), indented=True)
         if self._style.detail is Detail.SENTENCE:
             return
         crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
@@ -83,18 +90,27 @@ class _Writer:
             yield from self._story(report.processes[0])
         yield from self._others()
         yield from self._echoes()
+        for bug in report.bugs[:1]:
+            yield from again(bug, report, self._short)
+        if has_others:
+            yield from self._next()
+            yield from sections(report, self._short)
         yield from self._loose()
         if report.symbolization is not None:
             yield Text()
             yield symbolization_in_text(report.symbolization)
         yield from self._failures()
-        yield from self._next()
+        if not has_others:
+            yield from self._next()
 
     def _counts(self) -> str:
         kinds: dict[str, int] = {}
         for source in self._report.sources:
             kinds[source.kind.value] = kinds.get(source.kind.value, 0) + 1
         shown = " · ".join(f"{count} {_PLURALS[kind][count != 1]}" for kind, count in kinds.items())
+        several = counted(self._report)
+        if several:
+            return " · ".join(filter(None, (several, shown)))
         count = len(self._report.sources)
         return f"{count:,} source{'' if count == 1 else 's'}" + (f": {shown}" if shown else "")
 
@@ -108,12 +124,15 @@ class _Writer:
             for frame in thread.stack.frames
             if frame.index >= thread.fault_index and frame.kind is not FrameKind.SIGNAL
         ]
-        rows = list(self._frames(crash, frames))[:_MAX_FRAMES]
+        rows = list(self._frames(crash, frames))
         if not rows:
             return
         yield Text()
         yield Text(f"Where   thread {thread.tid} in {self._short(crash.core)}", style="head")
-        yield from rows
+        yield from rows[:_MAX_FRAMES]
+        if len(rows) > _MAX_FRAMES:
+            left = f"      {len(rows) - _MAX_FRAMES} more (forensics core {crash.core})"
+            yield Text(left, style="quiet")
 
     def _frames(self, crash: Crash, frames: Sequence[Frame]) -> Iterator[RenderableType]:
         hidden = 0
@@ -146,27 +165,31 @@ class _Writer:
     def _agreement(self, process: JoinedProcess) -> Iterator[RenderableType]:
         if process.accords or process.contradictions:
             yield Text()
-        for number, accord in enumerate(process.accords):
-            sources = ", ".join(map(self._short, accord.sources))
-            said = f"{accord.aspect.value} {accord.value}: {sources}"
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for accord in process.accords:
+            alike.setdefault(accord.sources, []).append(f"{accord.aspect.value} {accord.value}")
+        for number, (sources, values) in enumerate(alike.items()):
+            said = f"{' · '.join(values)}: {', '.join(map(self._short, sources))}"
             yield labelled("Agree" if number == 0 else "", said, indented=True)
         for differs in process.contradictions:
             label = "Differ" if differs.is_explained else "Against"
             yield labelled(label, self._short(differs.sentence), indented=True)
 
     def _others(self) -> Iterator[RenderableType]:
-        first = self._report.first_death is not None
-        others = self._report.processes[1 if first else 0 :]
+        """Who else there was: the dead with their own words, the others in a line."""
+        told = of_number(self._report.told, self._report) if self._report.told else None
+        others = told.processes[1:] if told is not None else self._report.processes
         if not others:
             return
         yield Text()
-        yield Text("Other processes" if first else "Processes", style="head")
-        for process in others[:_MAX_PROCESSES]:
+        yield Text("Other processes" if told is not None else "Processes", style="head")
+        shown = sorted(others, key=lambda one: not (one.contradictions or one.cores))
+        for process in shown[:_MAX_PROCESSES]:
             line = Text(f"  {_who(process)}")
             line.append(f"  {process.role.value}", style="quiet")
-            yield line.append(f"  {process.end}" if process.end else "")
-            if process.facts:
-                yield self._facts(process.facts[:3], indent=4)
+            yield line.append(f"  {_cut(process.end, _END)}" if process.end else "")
+            if process.cores or told is None:
+                yield self._facts(process.facts[:2], indent=4)
             for differs in process.contradictions:
                 yield labelled("Against", self._short(differs.sentence), indented=True)
         if len(others) > _MAX_PROCESSES:
@@ -238,6 +261,10 @@ _PLURALS: Final = {
     "supervisor": ("supervisor log", "supervisor logs"),
     "sandbox": ("sandbox trace", "sandbox traces"),
 }
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _tail(path: str, width: int) -> str:

@@ -1,4 +1,4 @@
-"""One incident out of many sources as Markdown, to be put into an issue."""
+"""Incidents out of many sources as Markdown, to be put into an issue."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from vllm_forensics.model.joined import Fact, JoinedReport
 from vllm_forensics.render.incident import headline
 from vllm_forensics.render.joined import common_folder
+from vllm_forensics.render.joined_bugs import counted, files, moment, of_number, shortened, told_of
 from vllm_forensics.render.markdown import code_span, plain_text
 
 _MAX: Final = 30
@@ -36,6 +37,7 @@ def _lines(report: JoinedReport) -> Iterator[str]:
             sentence = differs.sentence.replace(folder, "") if folder else differs.sentence
             yield f"- **{'differ' if differs.is_explained else 'against'}**: {plain_text(sentence)}"
     yield from _table("Only echoes", [echo.fact for echo in report.echoes], folder)
+    yield from _several(report, folder)
     yield from _table("Belongs to no process that is known", report.unattached, folder)
     if report.failures:
         yield "\n### Not read, or not whole\n"
@@ -45,6 +47,28 @@ def _lines(report: JoinedReport) -> Iterator[str]:
         yield "\n### Next\n"
         for step in report.next_steps:
             yield f"- {code_span(step)}"
+
+
+def _several(report: JoinedReport, folder: str) -> Iterator[str]:
+    """Every incident in a line; those of one bug under one heading."""
+    if len(report.incidents) < 2:
+        return
+
+    def short(path: str) -> str:
+        return path.removeprefix(folder)
+
+    yield f"\n### {counted(report)}"
+    for bug in report.bugs[:_MAX]:
+        best = told_of(bug, report)
+        yield f"\n{bug.number}. **{plain_text(headline(best.first_death).strip('━ '))}**"
+        if bug.number > 1:
+            explanation = best.explanation.replace(folder, "") if folder else best.explanation
+            yield f"   {plain_text(shortened(explanation))}"
+        for number in bug.incidents[:_MAX]:
+            one = of_number(number, report)
+            pid = one.first_death.pid
+            who = f" process {pid}," if pid is not None else ""
+            yield f"   - {plain_text(moment(one))},{who} {code_span(files(one.parts, short))}"
 
 
 def _table(title: str, facts: Sequence[Fact], folder: str) -> Iterator[str]:

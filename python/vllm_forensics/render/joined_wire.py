@@ -1,4 +1,4 @@
-"""The JSON of one incident out of many sources: forensics.report/1. Fields are added freely."""
+"""The JSON of incidents out of many sources: forensics.report/1. Fields are added freely."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
+from vllm_forensics.model.joined import (
+    Fact,
+    JoinedIncident,
+    JoinedProcess,
+    JoinedReport,
+    SourcedEcho,
+)
 from vllm_forensics.render.incident_wire import DeathWire, RoleName, death_to_wire
 from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.run import SyscallWire
@@ -80,8 +86,54 @@ class SourcedEchoWire(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class SourcePartWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a source belongs to an incident; lines are null where it is not told by lines."""
+
+    path: str
+    first_line: int | None
+    last_line: int | None
+
+
+class JoinedIncidentWire(msgspec.Struct, frozen=True, kw_only=True):
+    """One death and what followed from it; what has a name of the whole answer means the same."""
+
+    number: int
+    """From 1, in the order in which they happened."""
+    bug: int
+    host: str | None
+    time: str | None
+    """As a source gives it."""
+    signature: str | None
+    """Of the core or of the sanitizer's report."""
+    first_death: DeathWire
+    visible_error_is_echo: bool
+    explanation: str
+    processes: list[JoinedProcessWire]
+    echoes: list[SourcedEchoWire]
+    cores: list[str]
+    """Of the process that died first: paths of entries of `crashes`."""
+    next_steps: list[str]
+    sources: list[SourcePartWire]
+
+
+class BugWire(msgspec.Struct, frozen=True, kw_only=True):
+    """Incidents that are the same bug, and why they are taken for it."""
+
+    number: int
+    signature: str | None
+    incidents: list[int]
+    told: int
+    """The number of the incident that is known best."""
+    same: Literal["signature", "words"] | None
+    """Words: logs tell them alike. Null for a single incident."""
+
+
 class JoinedReportWire(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of `forensics report --format json`."""
+    """The answer of `forensics report --format json`.
+
+    `first_death`, `visible_error_is_echo`, `explanation`, `echoes` and `next_steps` are those of
+    the incident whose number is `told`; `processes` are everybody's.
+    """
 
     schema: Literal["forensics.report/1"]
     first_death: DeathWire | None
@@ -99,6 +151,13 @@ class JoinedReportWire(msgspec.Struct, frozen=True, kw_only=True):
     next_steps: list[str]
     sources: list[SourceWire]
     failures: list[FailureWire]
+    told: int | None
+    """Null where nobody died."""
+    incidents: list[JoinedIncidentWire]
+    bugs: list[BugWire]
+    """In the order of their first incidents."""
+    order_is_known: bool
+    """False where no clock says in which order the incidents happened."""
 
 
 def schema() -> dict[str, Any]:
@@ -116,16 +175,7 @@ def render_joined_json(report: JoinedReport) -> str:
             visible_error_is_echo=report.visible_error_is_echo,
             explanation=report.explanation,
             processes=[_process(one) for one in report.processes],
-            echoes=[
-                SourcedEchoWire(
-                    source=echo.fact.source,
-                    line=echo.fact.line,
-                    text=echo.fact.text,
-                    of=echo.of,
-                    why=echo.why,
-                )
-                for echo in report.echoes
-            ],
+            echoes=[_echo(one) for one in report.echoes],
             unattached=[_fact(one) for one in report.unattached],
             crashes=[crash_to_wire(crash) for crash in report.crashes],
             reports=[report_to_wire(one.report, one.log) for one in report.reports],
@@ -151,7 +201,51 @@ def render_joined_json(report: JoinedReport) -> str:
                 FailureWire(path=one.path, error=one.error, remedy=one.remedy)
                 for one in report.failures
             ],
+            told=report.told,
+            incidents=[_incident(one) for one in report.incidents],
+            bugs=[
+                BugWire(
+                    number=one.number,
+                    signature=one.signature,
+                    incidents=list(one.incidents),
+                    told=one.told,
+                    same=one.same.value if one.same is not None else None,
+                )
+                for one in report.bugs
+            ],
+            order_is_known=report.order_is_known,
         )
+    )
+
+
+def _incident(incident: JoinedIncident) -> JoinedIncidentWire:
+    return JoinedIncidentWire(
+        number=incident.number,
+        bug=incident.bug,
+        host=incident.host,
+        time=incident.time,
+        signature=incident.signature,
+        first_death=death_to_wire(incident.first_death),
+        visible_error_is_echo=incident.visible_error_is_echo,
+        explanation=incident.explanation,
+        processes=[_process(one) for one in incident.processes],
+        echoes=[_echo(one) for one in incident.echoes],
+        cores=list(incident.cores),
+        next_steps=list(incident.next_steps),
+        sources=[
+            SourcePartWire(path=one.path, first_line=one.first_line, last_line=one.last_line)
+            for one in incident.parts
+        ],
+    )
+
+
+def _echo(echo: SourcedEcho) -> SourcedEchoWire:
+    return SourcedEchoWire(
+        source=echo.fact.source,
+        line=echo.fact.line,
+        text=echo.fact.text,
+        of=echo.of,
+        why=echo.why,
     )
 
 

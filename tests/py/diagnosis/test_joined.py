@@ -81,9 +81,9 @@ def test_the_fault_before_a_handlers_signal_is_the_cause() -> None:
 
     found = joined(log("(Worker pid=7) Fatal Python error: Aborted"), trace(text))
 
-    assert found.incident is not None
-    assert found.incident.first_death.signal == "SIGSEGV"
-    assert found.incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+    assert found.told is not None
+    assert found.told.first_death.signal == "SIGSEGV"
+    assert found.told.first_death.cause.kind is CauseClass.NATIVE_FAULT
 
 
 def test_another_signal_in_the_trace_is_said() -> None:
@@ -123,7 +123,8 @@ def test_containers_that_count_alike_are_told_apart_by_role() -> None:
     assert (second.pid, second.name, second.end) == (7, "EngineCore", "SIGABRT")
     assert {fact.source for fact in first.facts} == {"b.log"}
     assert any("two containers, or two runs" in one for one in sentences(found))
-    assert "process 7" in found.explanation
+    assert found.told is not None
+    assert "process 7" in found.told.explanation
 
 
 def test_numbers_as_large_as_a_log_can_hold_stay_as_they_are() -> None:
@@ -157,9 +158,7 @@ def test_a_kill_whose_sender_the_trace_names_is_not_called_a_lack_of_memory() ->
 
     found = joined(told)
 
-    assert found.incident is None or (
-        found.incident.first_death.cause.kind is not CauseClass.OOM_KILLED
-    )
+    assert found.told is None or (found.told.first_death.cause.kind is not CauseClass.OOM_KILLED)
     assert any("by process 8" in fact.text for one in found.processes for fact in one.facts)
 
 
@@ -184,7 +183,7 @@ def test_nothing_that_is_said_is_lost_or_makes_it_fail(
 
     told = {(fact.source, fact.line) for process in found.processes for fact in process.facts}
     told |= {(fact.source, fact.line) for fact in found.unattached}
-    told |= {(echo.fact.source, echo.fact.line) for echo in found.echoes}
+    told |= {(echo.fact.source, echo.fact.line) for one in found.incidents for echo in one.echoes}
     said = {(statement.source, statement.line) for part in parts for statement in part[0]}
     assert said <= told
     assert all(process.pid is None or process.pid < 10**12 for process in found.processes)
@@ -199,8 +198,8 @@ def test_the_supervisors_first_fault_comes_before_the_end() -> None:
         )
     )
 
-    assert found.incident is not None
-    assert found.incident.first_death.signal == "SIGSEGV"
+    assert found.told is not None
+    assert found.told.first_death.signal == "SIGSEGV"
 
 
 @pytest.mark.parametrize("aspect", ["signal", "address", "program", "host"])

@@ -1,6 +1,7 @@
 """`forensics report`: programs really crash, leave a log, a core and more, and are told as one."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -57,6 +58,22 @@ int main() {
   std::memset(block, 0, 64);
   std::free(block);
   return planted::stale(block);
+}
+"""
+SERVICE = """\
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+namespace planted {
+__attribute__((noinline)) void take(int* volatile block) { *block = 1; asm volatile(""); }
+__attribute__((noinline)) void give(int* volatile block) { *block = 2; asm volatile(""); }
+}  // namespace planted
+int main(int, char** arguments) {
+  std::fprintf(stderr, "INFO 01-15 08:12:40 [api_server.py:9] vLLM API server version 0.11.0\\n");
+  std::fprintf(stderr, "(Worker_TP0 pid=%d) INFO 01-15 08:12:41 [worker.py:9] up\\n", getpid());
+  std::fprintf(stderr, "(Worker_TP0 pid=%d) Fatal Python error: Segmentation fault\\n", getpid());
+  int* nothing = reinterpret_cast<int*>(0x18);
+  std::strcmp(arguments[1], "take") == 0 ? planted::take(nothing) : planted::give(nothing);
 }
 """
 
@@ -249,3 +266,52 @@ def test_two_processes_that_died_are_two(tmp_path: Path) -> None:
 
     assert len(report["processes"]) == len(report["crashes"]) == 2
     assert [one["died_first"] for one in report["processes"]] == [True, False]
+
+
+def test_a_service_that_was_started_again_is_told_bug_by_bug(tmp_path: Path) -> None:
+    program = compile_program(SERVICE, tmp_path / "service", "-O1", "-g")
+    folder = tmp_path / "left"
+    said = b""
+    for name, bug in (("1", "take"), ("2", "take"), ("3", "give")):
+        (folder / name).mkdir(parents=True)
+        said += crash(folder / name, program, bug)
+    (folder / "serve.log").write_bytes(said)
+
+    report = told(folder)
+    screen = forensics("report", folder).stdout
+
+    incidents, bugs = report["incidents"], report["bugs"]
+    assert [bug["incidents"] for bug in bugs] == [[1, 2], [3]]
+    assert bugs[0]["same"] == "signature"
+    assert [one["first_death"]["function"] for one in incidents] == [
+        *("planted::take", "planted::take", "planted::give"),
+    ]
+    cores = {one["core"]: one["pid"] for one in report["crashes"]}
+    for number, one in enumerate(incidents):
+        [core] = one["cores"]
+        [of_log] = [part for part in one["sources"] if part["path"].endswith("serve.log")]
+        assert Path(core).parent.name == str(number + 1)
+        assert one["first_death"]["pid"] == cores[core]
+        assert (of_log["first_line"], of_log["last_line"]) == (3 * number + 1, 3 * number + 3)
+    assert report["told"] == 1
+    assert report["first_death"] == incidents[0]["first_death"]
+    assert "The same bug 1× more" in screen
+    assert "━━ 2 ━━" in screen
+
+
+def test_a_loop_that_left_only_cores_is_one_bug_many_times(tmp_path: Path) -> None:
+    program = compile_program(FALLING, tmp_path / "falling", "-O1")
+    for number in range(3):
+        folder = tmp_path / "left" / str(number)
+        folder.mkdir(parents=True)
+        crash(folder, program)
+        [core] = folder.glob("core*")
+        os.utime(core, (1_768_464_765 + 30 * number,) * 2)
+
+    report = told(tmp_path / "left")
+
+    [bug] = report["bugs"]
+    assert bug["incidents"] == [1, 2, 3]
+    assert [one["time"] for one in report["incidents"]] == [
+        *("2026-01-15T08:12:45Z", "2026-01-15T08:13:15Z", "2026-01-15T08:13:45Z"),
+    ]
