@@ -1,4 +1,4 @@
-"""`forensics report`: one incident out of logs, cores, sanitizer reports and traces."""
+"""`forensics report`: the incidents that logs, cores, sanitizer reports and traces tell of."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class ReportCommandOptions:
 @QUIET
 @NO_COLOR
 def command(evidence: tuple[str, ...], **options: object) -> None:
-    """Join all that is left of one incident: who died first, and what each source says of it.
+    """Join all that is left of a crash: who died first, and what each source says of it.
+
+    Several incidents are told one by one, with the files that belong to each.
 
     EVIDENCE are files and folders: logs, cores and minicores, bundles, sanitizers' logs, traces of
     strace, the supervisor's log, the sandbox's events. Each is known by its content.
