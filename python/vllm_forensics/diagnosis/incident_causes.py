@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
@@ -187,13 +188,21 @@ def cause_of(first: Clue, account: Sequence[Clue]) -> Cause:
     for rule in RULES:
         found = rule(first, account)
         if found is not None:
-            return found
+            return _as_told(found, first, account)
     detail = "the text tells that it ended and not of what"
     if first.kind is ClueKind.STACK and first.python:
         detail = first.detail or detail
     if first.kind is ClueKind.ECHO:
         detail = "the text holds only what other processes noticed"
     return _cause(CauseClass.UNKNOWN, detail, Certainty.UNKNOWN)
+
+
+def _as_told(cause: Cause, first: Clue, account: Sequence[Clue]) -> Cause:
+    """What only somebody's sentence tells is not proved."""
+    is_told = all(clue.is_told for clue in (first, *account))
+    if not is_told or cause.certainty is not Certainty.PROVED:
+        return cause
+    return replace(cause, certainty=Certainty.LIKELY)
 
 
 def _signal(first: Clue, account: Sequence[Clue]) -> str | None:

@@ -145,6 +145,8 @@ class Clue:
     """How it hangs together with the exception above it, in the same process."""
     is_root: bool = False
     """Does its writer say that of all the failures that it saw, this was the first?"""
+    is_told: bool = False
+    """Does it stand in somebody's sentence, and not as it was printed?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

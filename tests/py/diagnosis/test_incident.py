@@ -831,3 +831,13 @@ def test_a_lack_of_gpu_memory_is_an_exception_even_without_its_traceback() -> No
     incident = incident_of("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.")
 
     assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+def test_what_only_a_sentence_tells_is_likely() -> None:
+    told = incident_of('When it leaves it says "free(): invalid pointer" and ends.')
+    printed = incident_of(
+        'When it leaves it says "free(): invalid pointer".', "free(): invalid pointer"
+    )
+
+    assert told.first_death.cause.certainty is Certainty.LIKELY
+    assert printed.first_death.cause.certainty is Certainty.PROVED

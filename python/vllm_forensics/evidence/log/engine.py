@@ -104,11 +104,17 @@ VLLM: Final = Family(
             of_another=True,
         ),
         *(
+            Phrase(
+                ClueKind.ECHO,
+                needle,
+                rf"(?P<detail>{needle}(?:[:(]|['\">]?\)?\.?\s*$).{{0,120}})",
+                f"{needle}: x",
+            )
+            for needle in ("EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError")
+        ),
+        *(
             Phrase(ClueKind.ECHO, needle, rf"(?P<detail>{needle}.{{0,120}})", f"{needle} x")
             for needle in (
-                "EngineDeadError",
-                "AsyncEngineDeadError",
-                "MQEngineDeadError",
                 "Engine loop is not running",
                 "Engine loop has died",
                 "Engine core initialization failed",

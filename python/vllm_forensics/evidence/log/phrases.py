@@ -14,6 +14,7 @@ from typing import Final
 from ahocorasick_rs import AhoCorasick, Implementation
 
 from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.prose import Voice, is_code, voice_of
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 from vllm_forensics.model.signals import signal_name, signal_number
 
@@ -22,26 +23,7 @@ _MAX_DETAIL: Final = 300
 _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
-_DOUBT: Final = re.compile(
-    r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
-    r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?)(?!\w)"
-)
-_EXPLAINS: Final = re.compile(
-    r"\W{0,4}(?:\([^()]{1,40}\) )?(?:means?|indicates?|signif(?:y|ies)|stands for|refers to|"
-    r"denotes?|(?:occurs?|happens?) when)\b"
-)
-"""Behind a death's name: somebody explains it."""
-_LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
-"""Before it: a slide's bullet, or a question to the reader."""
-_QUOTES: Final = "\"\u201c\u2018'`"
-_TEACHES: Final = re.compile(
-    r"(?i)\b(?:understand(?:ing)?|decoding|demystif\w{1,6}|explain(?:ed|ing)?|guide|tutorial|"
-    r"dreaded|infamous|notorious|cryptic|known as|may|might|could|would|such as|means?|"
-    r"typically|usually|commonly|(?:if|when(?:ever)?) (?:you|a program|a process))\b"
-)
-"""Unlike a word of doubt, none of these stands in what somebody saw: `crash when importing`."""
-_WITNESS: Final = re.compile(r"\b(?:I|[Ww]e|[Mm]y)\b")
-"""Who speaks of himself tells what he saw, and not what there is to be seen."""
+_OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
@@ -109,8 +91,14 @@ class PhraseBook:
         for number, at in self._candidates(text):
             phrase, source = self._entries[number]
             match = _compiled(phrase.pattern).search(text, max(0, at - _BEFORE), at + _BEHIND)
-            if match is not None and not _is_prose(text, match, phrase):
-                return _clue(line, phrase, source, match.groupdict())
+            if match is None:
+                continue
+            voice = voice_of(text, match.start(), match.end(), in_prose=phrase.in_prose)
+            if voice is Voice.SHOWN or _is_literal(text, match):
+                continue
+            clue = _clue(line, phrase, source, match.groupdict())
+            is_told = voice is Voice.TOLD and phrase.kind in _OWN_WORDS and not phrase.of_another
+            return replace(clue, is_told=True) if clue is not None and is_told else clue
         return None
 
     def _candidates(self, text: str) -> list[tuple[int, int]]:
@@ -125,23 +113,10 @@ class PhraseBook:
         )
 
 
-def _is_prose(text: str, match: re.Match[str], phrase: Phrase) -> bool:
-    """Does the line speak of deaths, and tell of none?"""
-    if phrase.in_prose and _DOUBT.search(text, 0, match.end()) is not None:
-        return True
-    if _EXPLAINS.match(text, match.end()) is not None:
-        return True
-    return _LECTURE.match(text, 0, match.start() + 1) is not None or _is_quoted(text, match.start())
-
-
-def _is_quoted(text: str, start: int) -> bool:
-    """Is a message only quoted, in a sentence that teaches what messages there are?"""
-    begin = max(0, start - _BEFORE)
-    if not any(mark in text[max(0, start - 1) : start + 1] for mark in _QUOTES):
-        return False
-    if _WITNESS.search(text, begin) is not None:
-        return False
-    return _TEACHES.search(text, begin, start) is not None
+def _is_literal(text: str, match: re.Match[str]) -> bool:
+    """Does the message begin in a program's literal, behind what the pattern reads before it?"""
+    start = match.start("detail") if "detail" in match.re.groupindex else -1
+    return start > match.start() and is_code(text[:start], text[match.end() :])
 
 
 @cache

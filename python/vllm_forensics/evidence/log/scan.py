@@ -27,6 +27,7 @@ from vllm_forensics.evidence.log.python_traceback import (
 )
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
+from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
@@ -140,6 +141,7 @@ class _Scanner:
         self._blocks: dict[str, Block] = {}
         self._processes: dict[int, _Life] = {}
         self._sanitized = SanitizedPart()
+        self._setting = Setting()
         self._seen: list[str] = []
         self._stop = -_STOPPED - 1
         self._record = Record()
@@ -148,6 +150,7 @@ class _Scanner:
     def feed(self, piece: bytes) -> None:
         """Read one more piece of the log."""
         self._size += len(piece)
+        self._setting.feed(piece)
         data = self._rest + piece if self._rest else piece
         end = data.rfind(b"\n") + 1
         if not end and len(data) >= _MAX_UNFINISHED:  # a line without end: cut it
@@ -168,7 +171,7 @@ class _Scanner:
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues.sort(key=lambda clue: clue.line)
         return IncidentReading(
-            clues=tuple(clues),
+            clues=tuple(self._setting.printed(clues)),
             processes=tuple(
                 SeenProcess(
                     pid=pid,

@@ -1,0 +1,157 @@
+"""Who speaks in a line: what died, somebody who tells of it, or a text that only shows the words.
+
+People write about crashes, programs search logs for them and tests expect them: the words alone
+are no death. What stands around them in the line tells the one from the other.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+_REACH: Final = 1_000
+"""So far around the words a line is looked at."""
+_QUOTES: Final = "\"\u201c\u2018'`"
+_MARKS: Final = f" {_QUOTES}"
+_DOUBT: Final = re.compile(
+    r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
+    r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?)(?!\w)"
+)
+_EXPLAINS: Final = re.compile(
+    r"\W{0,4}(?:\([^()]{1,40}\) )?(?:means?|indicates?|signif(?:y|ies)|stands for|refers to|"
+    r"denotes?|(?:occurs?|happens?) when)\b"
+)
+"""Behind a death's name: somebody explains it."""
+_LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
+"""Before it: a slide's bullet, or a question to the reader."""
+_TEACHES: Final = re.compile(
+    r"(?i)\b(?:understand(?:ing)?|decoding|demystif\w{1,6}|explain(?:ed|ing)?|guide|tutorial|"
+    r"dreaded|infamous|notorious|cryptic|known as|may|might|could|would|such as|means?|"
+    r"typically|usually|commonly|(?:if|when(?:ever)?) (?:you|a program|a process))\b"
+)
+"""Unlike a word of doubt, none of these stands in what somebody saw: `crash when importing`."""
+_POSSIBLE: Final = re.compile(
+    r"(?i)\b(?:can|could|may|might|would|will|should) (?:\w{1,12} ){0,2}(?:lead|result|cause|"
+    r"trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
+    r"\b(?:e\.g\.|i\.e\.|such as|for example|instead of|rather than|search(?:es)? for|"
+    r"looks? for|known as|leads? to|if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:you|a|an))\b"
+)
+"""What may happen has not happened."""
+_MENDS: Final = re.compile(
+    r"(?i)(?<!not )(?<!n't )\b(?:fix(?:e[sd]|ing)?|avoid(?:s|ed|ing)?|prevent(?:s|ed|ing)?|"
+    r"resolve[sd]?|work(?:s|ed)? ?around|no longer|mitigat(?:e[sd]?|ing)|regression test|"
+    r"bug ?fix|closes)\b"
+)
+_MENDED: Final = re.compile(
+    r"(?i).{0,80}?\b(?:(?:has been|have been|was|were|is|are|is now|got|should be) (?:now )?"
+    r"(?:fixed|resolved|gone)|fixed\W*$)"
+)
+"""What was mended is told in the past, as in a list of changes."""
+_WITNESS: Final = re.compile(r"\b(?:I|[Ww]e|[Mm]y)\b")
+"""Who speaks of himself tells what he saw, and not what there is to be seen."""
+_COMMENT: Final = re.compile(r"\s*(?://(?![\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s")
+_TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")
+_PATTERN: Final = re.compile(r"[\w)\]]\|$|\\b$|(?:^|\W)\^$|\.\*$|\(\?:?$")
+_PATTERN_GOES_ON: Final = re.compile(r"\|[\w(\\]|\\[bswd(]|\.\*|\$[\"'/|)]")
+_OPEN_QUOTE: Final = re.compile(
+    r"(?:^|[^\w\\])(?P<prefix>[rRfFuUL]{0,2})(?P<quote>[\"'])"
+    r"(?P<inside>(?:(?!(?P=quote)).){0,300})$"
+)
+_CODE_OPENS: Final = re.compile(
+    r"(?:[=!]=|=~|&&|\|\||<<<|<<|\+|[\w\])\"'] {1,8}=|"
+    r"\b(?:in|if|elif|while|not|and|or|case|return|assert|echo|printf|contains|match(?:es)?)|"
+    r"\b(?:grep|rg|egrep|awk|sed|journalctl)\b[^|]{0,200})$"
+)
+_KEY: Final = re.compile(r"(?:^|[{,\s])[A-Za-z_]\w{0,60}:$")
+_CALLED: Final = re.compile(
+    r"(?<![\w.])(?!\w{0,60}(?:Error|Exception|Exit)\()[\w.\])>]{1,80}!?\([^()]{0,200}$"
+)
+"""An exception's repr is what a log prints."""
+_LITERAL_ENDS: Final = re.compile(
+    r".{0,200}?(?:\\n)?[\"'] {0,4}(?:[,;)+\]}\\:]|\.\w+\()|.{0,200}\\n[\"']"
+)
+_IS_JSON: Final = re.compile(r"\s*(?:\{|\[\{) ?\"")
+_SENTENCE: Final = re.compile(
+    r"(?<![\w/.=-])[a-z]{2,15},? [a-z]{2,15}[ ,]{1,2}[\"'`\u2018\u201c(]{0,2}$|"
+    r"[A-Za-z]{2,15}[,;)]? [\"`\u201c(]{1,2}$"
+)
+"""Two plain words before the message, and no colon; or one, and a quote."""
+_GOES_ON: Final = re.compile(
+    r"[\"'`)\u2019\u201d]{0,2},? (?:errors?|messages?|crash(?:es)?|bugs?|issues?|problems?|"
+    r"exceptions?|when|while|whenever|during|because|after|if)\b"
+)
+
+
+class Voice(Enum):
+    """Whose the words of a line are."""
+
+    OWN = auto()
+    """As they were printed."""
+    TOLD = auto()
+    """In somebody's sentence."""
+    SHOWN = auto()
+    """In code, in a lesson, in a list of changes: nobody died."""
+
+
+def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voice:
+    """Who speaks the words that stand in the line from start to end."""
+    if in_prose and _DOUBT.search(text, 0, end) is not None:
+        return Voice.SHOWN
+    if _EXPLAINS.match(text, end) is not None or _LECTURE.match(text, 0, start + 1) is not None:
+        return Voice.SHOWN
+    while start < end and text[start] in _MARKS:
+        start += 1
+    before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
+    if is_code(before, after):
+        return Voice.SHOWN
+    if _WITNESS.search(before) is None and (
+        _POSSIBLE.search(before) is not None
+        or _MENDS.search(before) is not None
+        or (_WITNESS.search(after) is None and _MENDED.match(after) is not None)
+        or _is_lesson(text, start)
+    ):
+        return Voice.SHOWN
+    is_told = _SENTENCE.search(before) is not None or _GOES_ON.match(after) is not None
+    return Voice.TOLD if is_told else Voice.OWN
+
+
+def _is_lesson(text: str, start: int) -> bool:
+    """Is a message only quoted, in a sentence that teaches what messages there are?"""
+    begin = max(0, start - _REACH)
+    if not any(mark in text[max(0, start - 1) : start + 1] for mark in _QUOTES):
+        return False
+    return _WITNESS.search(text, begin) is None and _TEACHES.search(text, begin, start) is not None
+
+
+def is_comment(line: str) -> bool:
+    """Does a program's comment begin in the line?"""
+    return _COMMENT.match(line) is not None
+
+
+def is_code(before: str, after: str) -> bool:
+    """Do words stand in a comment, in a literal of a program or in a pattern?"""
+    if is_comment(before) or _TRAILING.search(before) is not None:
+        return True
+    is_row = before.lstrip()[:1] == "|"
+    if not is_row and (_PATTERN.search(before) or _PATTERN_GOES_ON.match(after)) is not None:
+        return True
+    quote = _OPEN_QUOTE.search(before)
+    return quote is not None and _is_literal(before, quote, after)
+
+
+def _is_literal(before: str, quote: re.Match[str], after: str) -> bool:
+    """Is the quote that is open a program's, and neither a log's nor a person's?"""
+    if set(quote["prefix"]) & set("rRfFL"):
+        return True
+    opens = before[: quote.start("prefix")].rstrip()
+    is_ended = _LITERAL_ENDS.match(after) is not None
+    if opens in {"", "+", "-"}:
+        return is_ended
+    if _IS_JSON.match(before) is not None:
+        return False
+    if _CODE_OPENS.search(opens) is not None:
+        return True
+    if opens[-1] in "(,":
+        return _CALLED.search(opens) is not None or (is_ended and opens[-1] == ",")
+    return opens[-1] in "[{" or (is_ended and _KEY.search(opens) is not None)

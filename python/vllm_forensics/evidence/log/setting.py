@@ -1,0 +1,151 @@
+"""Where in a text a clue stands: in source code, in a list of changes, in a lesson, or in a log.
+
+A line that was printed by what died and the same line in a manual look alike; the lines around it
+do not. Only the beginning of a text is kept for this: what is longer is a log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from enum import Enum, auto
+from typing import Final
+
+from vllm_forensics.evidence.log.prose import is_comment
+from vllm_forensics.evidence.log.register import (
+    count_of_witnesses,
+    is_all_changes,
+    is_example,
+    is_lesson,
+    is_list_of_changes,
+    is_possible,
+)
+from vllm_forensics.model.incident import Clue
+
+_KEPT: Final = 1 << 16
+_WINDOW: Final = 30
+_REACH: Final = 120
+_ENDS: Final = 4
+"""So many lines at its beginning and end tell source code from a script with its output."""
+_MAX_LINE: Final = 300
+_FENCE: Final = re.compile(r"\s{0,8}(?:```|~~~)")
+_DUMP: Final = re.compile(
+    r"\s*(?:File \"|(?:Current )?[Tt]hread |#|Traceback|\[\s?\d{1,3}\]|@ +0x|frame #|"
+    r"at [\w/.]{1,200}:\d|$)"
+)
+"""Lines of a stack, and comments, are neither code nor none."""
+_STATEMENT: Final = re.compile(
+    # Python
+    r"\s*(?:(?:async )?def \w|class \w{1,80}[(:]|import \w[\w., ]{0,200}$|from [\w.]{1,99} import |"
+    r"return\b|raise \w|assert\b|(?:el)?if .{1,200}:$|else:$|try:$|except\b.{0,120}:$|finally:$|"
+    r"for .{1,120} in .{1,120}:$|while .{1,200}:$|with .{1,200}:$|@[\w.]{1,80}(?:\(.{0,200})?$|"
+    r"pass$|self\.\w|print\(|yield\b|[rfb]{0,2}(?:\"\"\"|''')|"
+    r"[\w.]{1,60}(?:: [\w\[\]., |]{1,60})? [-+|]?= [\w.\"'\[({&*-]|"
+    # C, C++, Rust, Go, JavaScript
+    r"#\s?(?:include|define|ifn?def|endif|pragma|undef)\b|(?:static|const|void|int|char|unsigned|"
+    r"struct|public|private|template|typedef|using|namespace|auto|bool|double|size_t|extern)\b"
+    r".{0,200}[;{(,)]$|(?:pub |async |export )?"
+    r"(?:fn|func|function|impl|mod|let|const|var|package|use|trait) [\w<(:*]|"
+    # shell
+    r"if \[|fi$|then$|done$|do$|esac$|echo [\"'$]|export \w{1,60}=|local \w{1,60}=|trap )"
+)
+_ENDING: Final = re.compile(
+    r".{0,300}(?:[;{}]|\)[;,]|\\|\() *$|\s*[)}\]]{1,4}[,;)]{0,4}$|\s*(?://|/\*|\*/|\* \w)|"
+    r"\s{1,40}(?:>>>|\.\.\.) |\s*[\w.]{1,80}\((?![+\d]).{0,200}\)[,;]?$|"
+    r"\s*[rfb]?\"(?:[^\"\\]|\\.){0,200}\",?$|\s*[rfb]?'(?:[^'\\]|\\.){0,200}',$"
+)
+"""How only source code ends, and what only stands in it."""
+_LOGGED: Final = re.compile(
+    r"\s*(?:\(\w{1,60} pid=|\[?\d{4}-\d\d-\d\d|\{\"|\w{1,20} \d\d-\d\d \d\d:)"
+)
+
+
+class _Kind(Enum):
+    CODE = auto()
+    OTHER = auto()
+    NEITHER = auto()
+    FENCE = auto()
+
+
+class Setting:
+    """The beginning of a text."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._head = bytearray()
+
+    def feed(self, piece: bytes) -> None:
+        """Keep what is near the text's beginning."""
+        if len(self._head) < _KEPT:
+            self._head += piece[: _KEPT - len(self._head)]
+
+    def printed(self, clues: Sequence[Clue]) -> list[Clue]:
+        """The clues without those that the text only shows."""
+        if not clues:
+            return []
+        lines = [
+            line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
+        ]
+        kinds = [_kind(line, above) for line, above in zip(lines, ["", *lines[:-1]], strict=True)]
+        if is_lesson(lines) or is_all_changes(lines) or _is_source(kinds):
+            return []
+        is_of_nobody = count_of_witnesses(lines) == 0
+        heard: list[Clue] = []
+        for clue in clues:
+            at = clue.line - 1
+            if at >= len(lines):
+                heard.append(clue)
+            elif not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
+                is_told = clue.is_told or (is_of_nobody and is_possible(lines, at))
+                heard.append(replace(clue, is_told=True) if is_told else clue)
+        return heard
+
+
+def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
+    return is_comment(lines[at]) or _is_within_code(kinds, at) or is_list_of_changes(lines, at)
+
+
+def _kind(line: str, above: str) -> _Kind:
+    if _FENCE.match(line) is not None:
+        return _Kind.FENCE
+    # The source that a traceback quotes is none of this text.
+    is_quoted = line.startswith("    ") and above.lstrip().startswith('File "')
+    if is_quoted or _DUMP.match(line) is not None:
+        return _Kind.NEITHER
+    if _LOGGED.match(line) is not None:
+        return _Kind.OTHER
+    is_code = (_STATEMENT.match(line) or _ENDING.match(line)) is not None
+    return _Kind.CODE if is_code else _Kind.OTHER
+
+
+def _is_source(kinds: Sequence[_Kind]) -> bool:
+    """Is the whole text a file of source code, from its first lines to its last?"""
+    own = [kind for kind in kinds if kind is not _Kind.NEITHER]
+    if _Kind.FENCE in own or len(own) < 2 * _ENDS:
+        return False
+    if not all(_Kind.CODE in end for end in (own[:_ENDS], own[-_ENDS:])):
+        return False
+    return 5 * own.count(_Kind.CODE) >= 2 * len(own)
+
+
+def _is_within_code(kinds: Sequence[_Kind], at: int) -> bool:
+    """Does source code stand above and below, in the same block?"""
+    code, other = _counted(reversed(kinds[max(0, at - _REACH) : at]))
+    if code < 2 or code < other:
+        return False
+    below, rest = _counted(kinds[at + 1 : at + _REACH])
+    if below + rest == 0:  # the last line of a file
+        return code >= 2 * other and kinds[at] is _Kind.CODE
+    return below > 0 and 2 * below >= rest
+
+
+def _counted(kinds: Iterable[_Kind]) -> tuple[int, int]:
+    """How many of the nearest lines are source code, and how many are none, up to a fence."""
+    code = other = 0
+    for kind in kinds:
+        if kind is _Kind.FENCE or code + other == _WINDOW:
+            break
+        code += kind is _Kind.CODE
+        other += kind is _Kind.OTHER
+    return code, other

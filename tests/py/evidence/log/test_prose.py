@@ -1,0 +1,83 @@
+"""The words of a death are one where what died printed them, and none in code, lessons or plans."""
+
+import pytest
+
+from vllm_forensics.evidence.log.prose import Voice, voice_of
+
+HEAP = "free(): invalid pointer"
+
+
+def voice(line: str, words: str = HEAP) -> Voice:
+    start = line.index(words)
+    return voice_of(line, start, start + len(words))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        HEAP,
+        f"python: {HEAP}",
+        f"*** Error in `python3': {HEAP}: 0x00000000012ab010 ***",
+        f"{HEAP} Aborted (core dumped)",
+        f'{{"level":"error","msg":"{HEAP}"}}',
+        f'level=error msg="{HEAP}"',
+        f"stderr=b'{HEAP}\\n'",
+        f"subprocess died: RuntimeError('{HEAP}')",
+        f"//opt/app/run: {HEAP}",
+    ],
+)
+def test_what_a_program_printed_is_its_own(line: str) -> None:
+    assert voice(line) is Voice.OWN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'when leaving it says "{HEAP}"',
+        f"Crash on exit with `{HEAP}`",
+        f"I get {HEAP} errors after the upgrade",
+    ],
+)
+def test_what_stands_in_a_sentence_is_told(line: str) -> None:
+    assert voice(line) is Voice.TOLD
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"// {HEAP}",
+        f"    # {HEAP}",
+        f"drop(pool);  // {HEAP}",
+        f'    printf("{HEAP}\\n");',
+        f'assert "{HEAP}" in result.stderr',
+        f'if echo "$output" | grep -q "{HEAP}"; then',
+        f'NEEDLES = ["{HEAP}", "Killed"]',
+        f'    "{HEAP}",',
+        f'    r"{HEAP}",',
+        f'needle = "{HEAP}"',
+        f"  stderr: '{HEAP}\\n',",
+        f'    entry(3, "worker[42]: {HEAP}", "kernel");',
+        f"FATAL = re.compile('core dumped|{HEAP}|Killed')",
+    ],
+)
+def test_what_stands_in_code_is_shown(line: str) -> None:
+    assert voice(line) is Voice.SHOWN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"- Fix `{HEAP}` when the pool is closed twice",
+        f"Avoids {HEAP} on exit",
+        f"{HEAP} on exit has been fixed",
+        f'A second release can lead to "{HEAP}".',
+        f"Search for messages such as {HEAP}",
+        f"If you release it twice, {HEAP} is printed.",
+    ],
+)
+def test_what_was_mended_or_may_happen_is_shown(line: str) -> None:
+    assert voice(line) is Voice.SHOWN
+
+
+def test_who_tried_to_mend_it_and_saw_it_still_is_believed() -> None:
+    assert voice(f"I tried to fix it and still get {HEAP}") is Voice.TOLD

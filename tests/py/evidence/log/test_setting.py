@@ -1,0 +1,168 @@
+"""The same line is a death in a log, and none in source code, lessons and lists of changes."""
+
+import pytest
+
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import Clue
+
+FAULT = "Segmentation fault (core dumped)"
+
+
+def clues_in(text: str) -> tuple[Clue, ...]:
+    return parse_incident_log([text.encode()]).clues
+
+
+SHOWN = {
+    "a literal of many lines": """\
+import textwrap
+
+DUMP = textwrap.dedent('''
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f1be0000700 (most recent call first):
+  File "/opt/app/pool.py", line 3 in take
+''')
+
+
+def test_the_dump_is_read():
+    assert read(DUMP) == "SIGSEGV"
+""",
+    "a comment of many lines": f"""\
+int main(void) {{
+    take(pool);
+    /*
+    {FAULT}
+    */
+    return 0;
+}}
+""",
+    "the last line of a module": """\
+class Engine:
+    def step(self):
+        if self.dead:
+            raise EngineDeadError()
+""",
+    "a lesson": f"""\
+# Pointers
+
+In this chapter we will look at pointers. A pointer that points nowhere usually ends the program:
+
+```
+$ ./pointers
+{FAULT}
+```
+
+This message means that memory was touched which is not yours.
+""",
+    "a lesson in French": f"""\
+Vous pouvez lancer le programme, par exemple ainsi :
+
+    $ ./pointeurs
+    {FAULT}
+
+puis taper « backtrace » pour voir la pile des appels.
+""",
+    "an example in a manual": f"""\
+The job ends early
+------------------
+
+If you see the following in the output, raise the limit of the stack:
+
+    {FAULT}
+""",
+    "documentation's source": f"""\
+Example
+-------
+
+.. code-block:: console
+
+    $ ./pointers
+    {FAULT}
+""",
+    "a log of commits": f"""\
+commit 0123456789abcdef0123456789abcdef01234567
+Author: Example <example@example.com>
+Date:   Thu Jan 15 08:12:45 2026 +0000
+
+    Close the pool once
+
+    The second close ended in
+
+        {FAULT}
+""",
+    "a list of changes": f"""\
+## 1.4.2
+
+* The pool is closed once; before, a program ended with
+  {FAULT}
+* New option for the number of threads
+""",
+}
+
+
+@pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
+def test_what_a_text_only_shows_is_no_clue(text: str) -> None:
+    assert clues_in(text) == ()
+
+
+PRINTED = {
+    "a script and its output": f"""\
+import pool
+
+def run():
+    pool.take(3)
+
+run()
+{FAULT}
+""",
+    "a report with code around": f"""\
+This is how I run it:
+
+```python
+import pool
+pool.take(3)
+```
+
+```
+{FAULT}
+```
+
+My workaround:
+
+```python
+import pool
+pool.take(2)
+```
+""",
+    "a reply that explains": f"""\
+My program ends like this, any idea?
+
+    {FAULT}
+
+This usually means that a pointer is wrong; you can use a debugger, typically gdb.
+""",
+    "a program's advice": f"""\
+WARNING 01-15 08:12:45 [envs.py:12] You can set POOL=1, which is usually faster.
+WARNING 01-15 08:12:46 [envs.py:12] You may want to raise the limit, for example to 1024.
+{FAULT}
+""",
+    "a traceback's source": """\
+Traceback (most recent call last):
+  File "/opt/app/serve.py", line 9, in <module>
+    main()
+  File "/opt/app/serve.py", line 6, in main
+    raise ValueError("no block")
+ValueError: no block
+""",
+}
+
+
+@pytest.mark.parametrize("text", PRINTED.values(), ids=PRINTED)
+def test_what_was_printed_stays_a_clue(text: str) -> None:
+    assert len(clues_in(text)) == 1
+
+
+def test_what_may_happen_is_told_and_not_printed() -> None:
+    (clue,) = clues_in(f"With two threads the program may crash like this:\n\n{FAULT}\n")
+
+    assert clue.is_told
