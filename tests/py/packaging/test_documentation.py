@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,3 +82,13 @@ def test_every_command_and_option_exists(name: str) -> None:
             if word.startswith("--"):
                 given = word.partition("=")[0].rstrip(",.:)")
                 assert given in option_names(command), f"{name}: {command.name} {given}"
+
+
+def test_the_page_of_commands_is_what_they_say_now() -> None:
+    script = ROOT / "scripts" / "command_reference.py"
+    printed = subprocess.run(
+        (sys.executable, str(script)), capture_output=True, text=True, check=True
+    ).stdout
+
+    page = ROOT / "docs" / "reference" / "commands.md"
+    assert page.read_text() == printed, f"python {script.name} > {page.relative_to(ROOT)}"
