@@ -60,7 +60,7 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="forensics")
 def cli() -> None:
-    """Explain native crashes of C++ extensions, from whatever they leave: a core, a log, nothing."""
+    """Explain native crashes of C++ extensions, from whatever is left of them."""
 
 
 def main() -> None:
