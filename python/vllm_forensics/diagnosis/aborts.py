@@ -7,10 +7,11 @@ from typing import Final
 
 from vllm_forensics.diagnosis.calls import crashing_stack, fault_frames, names_on_stack
 from vllm_forensics.diagnosis.context import SIGABRT, FaultContext
-from vllm_forensics.diagnosis.memory import read_pointer, read_text
-from vllm_forensics.model.answer import Known
+from vllm_forensics.diagnosis.memory import text_at, word_at
+from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.image import Image
+from vllm_forensics.model.process import Address
 from vllm_forensics.model.stack import Frame
 
 _HEAP_MESSAGES: Final = (
@@ -35,6 +36,8 @@ _HEAP_WORDS: Final = {
     FaultKind.HEAP_CORRUPTION: "The heap's own bookkeeping was overwritten: some earlier write "
     "went past the end of its block",
 }
+_GLIBC: Final = ("libc.so", "libc-2")
+_MUSL: Final = ("ld-musl", "libc.musl")
 _ASSERTION: Final = re.compile(r"Assertion [`'].*' failed", re.DOTALL)
 _SANITIZER: Final = re.compile(r"__(asan|ubsan|tsan|lsan|msan|hwasan|sanitizer)(::|_)")
 _SANITIZER_MODULE: Final = re.compile(r"lib(asan|ubsan|tsan|lsan|hwasan|msan)\.so|libclang_rt\.")
@@ -80,7 +83,7 @@ def sanitizer_abort(image: Image, context: FaultContext) -> Finding | None:
 
 def heap_message(image: Image, context: FaultContext) -> Finding | None:
     """The allocator of glibc noticed damage and said what it saw."""
-    text = abort_message(image) if context.signal.number == SIGABRT else None
+    text = _abort_text(image) if context.signal.number == SIGABRT else None
     if text is None or _ASSERTION.search(text) or text.startswith("***"):
         return None
     for pattern, kind in _HEAP_MESSAGES:
@@ -97,7 +100,7 @@ def heap_message(image: Image, context: FaultContext) -> Finding | None:
 
 def stack_smashing(image: Image, context: FaultContext) -> Finding | None:
     """The stack protector found its canary changed."""
-    text = abort_message(image) if context.signal.number == SIGABRT else None
+    text = _abort_text(image) if context.signal.number == SIGABRT else None
     named = "__stack_chk_fail" in names_on_stack(fault_frames(image, context))
     if not named and (text is None or "stack smashing detected" not in text):
         return None
@@ -117,7 +120,7 @@ def assertion_failure(image: Image, context: FaultContext) -> Finding | None:
     """assert() or the C++ library's own assertions."""
     if context.signal.number != SIGABRT:
         return None
-    text = abort_message(image)
+    text = _abort_text(image)
     names = names_on_stack(fault_frames(image, context))
     if text is not None and _ASSERTION.search(text):
         return Finding(
@@ -175,8 +178,12 @@ def plain_abort(image: Image, context: FaultContext) -> Finding | None:
     """abort() without any of the known reasons."""
     if context.signal.number != SIGABRT:
         return None
-    text = abort_message(image)
-    said = f': "{text}"' if text else "; it left no message in the C library"
+    answer = abort_message(image)
+    text = answer.value if isinstance(answer, Known) else None
+    if isinstance(answer, Gap):
+        said = f"; whether it left a message cannot be known: {answer.what}"
+    else:
+        said = f': "{text}"' if text else "; it left no message in the C library"
     recorded = context.signal.is_recorded
     return Finding(
         kind=FaultKind.ABORT,
@@ -191,18 +198,43 @@ def plain_abort(image: Image, context: FaultContext) -> Finding | None:
     )
 
 
-def abort_message(image: Image) -> str | None:
-    """What glibc printed before abort(): the text behind __abort_msg (its struct abort_msg_s)."""
-    program = image.process.program
+def abort_message(image: Image) -> Answer[str | None]:
+    """What glibc printed before abort(): the text behind __abort_msg (its struct abort_msg_s).
+
+    None where the pointer is null, and of musl, which keeps none: there is no message. A gap where
+    the pointer or the text cannot be read: nobody knows.
+    """
+    if any(module.name.startswith(_MUSL) for module in image.modules):
+        return Known(value=None)
+    answer: Answer[str | None] = Gap(what="its C library is not among the modules that are known")
     for module in image.modules:
-        if not module.name.startswith(("libc.so", "libc-2")) and module.path != program:
+        is_library = module.name.startswith(_GLIBC)
+        if not is_library and module.path != image.process.program:
             continue
         symbol = image.symbol_named(module, "__abort_msg")
-        pointer = read_pointer(image, symbol.value.address) if isinstance(symbol, Known) else None
-        text = read_text(image, pointer + 4) if pointer else None
-        if text:
-            return text.strip()
-    return None
+        if isinstance(symbol, Known):
+            found = _message_behind(image, symbol.value.address)
+            if isinstance(found, Known):
+                return found
+            answer = found
+        elif is_library:
+            answer = symbol
+    return answer
+
+
+def _message_behind(image: Image, pointer: Address) -> Answer[str | None]:
+    target = word_at(image, pointer)
+    if isinstance(target, Gap):
+        return target
+    if not target.value:
+        return Known(value=None)
+    text = text_at(image, target.value + 4)
+    return text if isinstance(text, Gap) else Known(value=text.value.strip() or None)
+
+
+def _abort_text(image: Image) -> str | None:
+    found = abort_message(image)
+    return found.value if isinstance(found, Known) else None
 
 
 def _text_argument(image: Image, frames: tuple[Frame, ...]) -> str | None:

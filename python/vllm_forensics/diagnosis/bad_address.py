@@ -27,11 +27,11 @@ from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.finding import Access, FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Address, Architecture
-from vllm_forensics.model.signals import code_name
+from vllm_forensics.model.signals import SI_KERNEL, code_name
 from vllm_forensics.model.stack import OperandKind
 
 SEGV_MAPERR: Final = 1
-SI_KERNEL: Final = 128
+SEGV_ACCERR: Final = 2
 BUS_ADRALN: Final = 1
 BUS_ADRERR: Final = 2
 _ALIGNED: Final = (
@@ -188,7 +188,7 @@ def protected_access(image: Image, context: FaultContext) -> Finding | None:
 
 
 def wild_pointer(image: Image, context: FaultContext) -> Finding | None:
-    """Whatever else faulted at an address: nothing is mapped there."""
+    """Whatever else faulted at an address: nothing is mapped there, or the core does not say."""
     address = context.signal.address
     if context.signal.number != SIGSEGV or not context.signal.from_kernel or address is None:
         return None
@@ -198,6 +198,8 @@ def wild_pointer(image: Image, context: FaultContext) -> Finding | None:
     mapping = image.mapping_at(address)
     if isinstance(mapping, Known):
         where = f"which is {describe_mapping(mapping.value)}"
+    elif context.signal.code == SEGV_ACCERR:
+        where = "which the kernel found mapped, but not for that; as what, the core does not say"
     else:
         where = f"where nothing is mapped{_nearest(image, address)}"
     return Finding(

@@ -88,7 +88,9 @@ def _hex(value: int | None) -> str | None:
 
 def _recursion(crash: Crash) -> str | None:
     found = crash.threads[0].stack.recursion if crash.threads else None
-    return None if found is None else str(found.count)
+    if found is None:
+        return None
+    return f"at least {found.count}" if found.is_least else str(found.count)
 
 
 def _frames(crash: Crash) -> tuple[Frame, ...]:

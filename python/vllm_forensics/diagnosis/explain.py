@@ -164,7 +164,8 @@ def _recursion_sentence(frames: tuple[Frame, ...], recursion: Recursion) -> str:
         and is_own(frame)
     ]
     names = " → ".join(dict.fromkeys(cycle))
-    return f"{names} called itself: {recursion.count:,} times on this stack."
+    least = "at least " if recursion.is_least else ""
+    return f"{names} called itself: {least}{recursion.count:,} times on this stack."
 
 
 def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.access import effective_address, instruction_at, register_value
 from vllm_forensics.diagnosis.context import FaultContext
-from vllm_forensics.model.answer import Known
+from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.stack import Instruction, Operand, OperandKind
@@ -63,7 +63,10 @@ def illegal_instruction(image: Image, context: FaultContext) -> Finding | None:
         summary = f"The processor refused {instruction.text}."
         return _illegal(context.pc, summary, None, ())
     raw = image.read(context.pc, 8)
-    shown = raw.value.hex(" ") if isinstance(raw, Known) else "unreadable"
+    if isinstance(raw, Gap):
+        summary = f"The processor refused what is at {context.pc:#x}; what that is, is not known: "
+        return _illegal(context.pc, f"{summary}{raw.what}.", None, ())
+    shown = raw.value.hex(" ")
     summary = f"The bytes at {context.pc:#x} are no instruction ({shown}): control went astray."
     return _illegal(context.pc, summary, None, ())
 
@@ -87,7 +90,10 @@ def integer_divide(image: Image, context: FaultContext) -> Finding | None:
         return None
     return Finding(
         kind=FaultKind.INTEGER_DIVIDE_BY_ZERO,
-        summary="An integer was divided by zero.",
+        summary="An integer was divided by zero."
+        if divisor == 0
+        else "An integer division failed: its divisor, which is not known here, was zero, or the "
+        "quotient did not fit.",
         proof=(
             f"SIGFPE with FPE_INTDIV at {context.pc:#x}",
             *([f"the divisor of {instruction.text} is 0"] if instruction and divisor == 0 else []),

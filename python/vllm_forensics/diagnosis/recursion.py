@@ -35,9 +35,14 @@ def find_recursion(
                 whole = first + count * period >= len(calls) - period
                 if first >= _NEAR_START and not whole:
                     continue
-                total = _count_in_memory(image, context, calls[first].pc) if whole else 0
+                total, is_whole = count, True
+                if whole:
+                    total, is_whole = _count_in_memory(image, context, calls[first].pc)
                 return Recursion(
-                    first_index=calls[first].index, period=period, count=max(count, total)
+                    first_index=calls[first].index,
+                    period=period,
+                    count=max(count, total),
+                    is_least=not is_whole,
                 )
     return None
 
@@ -52,19 +57,24 @@ def _repeats(calls: list[Frame], period: int) -> int:
     return count
 
 
-def _count_in_memory(image: Image, context: FaultContext, return_address: int) -> int:
-    """How often a return address stands on the stack between the fault and the stack's end."""
+def _count_in_memory(image: Image, context: FaultContext, return_address: int) -> tuple[int, bool]:
+    """How often a return address stands on the stack between the fault and the stack's end.
+
+    And whether that is all of it: false where memory cannot be read, or is too much.
+    """
     mapping = image.mapping_at(context.sp)
     start = context.sp
     if isinstance(mapping, Gap):
         above = [m for m in image.mappings if m.start > context.sp]
         if not above:
-            return 0
+            return 0, False
         mapping_end, start = above[0].end, above[0].start
     else:
         mapping_end = mapping.value.end
     raw = image.read(start, min(mapping_end - start, _LONGEST_STACK))
     if isinstance(raw, Gap):
-        return 0
-    word = return_address.to_bytes(8, "little")
-    return sum(1 for _ in positions_of_word(raw.value, word))
+        return 0, False
+    machine = image.process.architecture
+    word = return_address.to_bytes(machine.word_size, machine.byte_order)
+    count = sum(1 for _ in positions_of_word(raw.value, word))
+    return count, mapping_end - start <= _LONGEST_STACK

@@ -102,7 +102,8 @@ class CoreMemory:
                 at = chunk.find(needle)
                 if at >= 0:
                     return Known(value=chunk[max(0, at - _AROUND) : at + _AROUND])
-        return Gap(what=f"{needle.decode('utf-8', 'replace')!r} is not in the writable memory")
+        shown = needle.decode("utf-8", "replace")
+        return Gap(what=f"{shown!r} is not in the writable memory that the core holds")
 
     def _read_from_file(self, mapping: Mapping, address: Address, size: int) -> bytes | Gap:
         missing = Gap(

@@ -29,6 +29,7 @@ from vllm_forensics.model.process import (
     SignalFrame,
     Thread,
 )
+from vllm_forensics.model.signals import SI_KERNEL
 from vllm_forensics.model.word_search import positions_of_word
 
 _FAULT_SIGNALS: Final = {4, 5, 7, 8, 11}  # SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV
@@ -49,11 +50,10 @@ _ARGUMENTS: Final = {"rip": ("rdi", "rsi", "rdx"), "eip": ("ebx", "ecx", "edx")}
 _POWER_FAULTS: Final = {0x300, 0x380}
 """Data storage and data segment interrupts (Power ISA, book III): dar is the address."""
 _PAGE_FAULT: Final = 14
-_SI_KERNEL: Final = 128
 _TRAPS: Final = {
     # Vector → signal and si_code that the kernel gives it (arch/x86/kernel/traps.c).
-    0: (8, 1), 3: (5, _SI_KERNEL), 4: (11, _SI_KERNEL), 5: (11, _SI_KERNEL), 6: (4, 2),
-    10: (11, _SI_KERNEL), 11: (7, _SI_KERNEL), 12: (7, _SI_KERNEL), 13: (11, _SI_KERNEL),
+    0: (8, 1), 3: (5, SI_KERNEL), 4: (11, SI_KERNEL), 5: (11, SI_KERNEL), 6: (4, 2),
+    10: (11, SI_KERNEL), 11: (7, SI_KERNEL), 12: (7, SI_KERNEL), 13: (11, SI_KERNEL),
     17: (7, 1),
 }  # fmt: skip
 _SCAN_UP: Final = 1 << 20
@@ -253,7 +253,7 @@ class _FrameReader:
         if known is None or (trap == 0 and not self._divides(pc)):
             return Signal(number=0, code=0)
         number, code = known
-        return Signal(number=number, code=code, address=pc if code != _SI_KERNEL else 0)
+        return Signal(number=number, code=code, address=pc if code != SI_KERNEL else 0)
 
     def _sent_by_self(self, arguments: list[int]) -> Signal:
         pid, tid = self._memory.process.pid, self._thread.tid

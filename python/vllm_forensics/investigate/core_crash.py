@@ -175,7 +175,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
 def _unproved(path: str) -> Gap:
     return Gap(
         what=f"the core holds no build-id: that {path} is the build that crashed is shown by its "
-        "headers and dynamic section alone",
+        "headers and dynamic section alone, as far as the core holds them",
         remedy="if lines look wrong, compare the file with the one on the machine that crashed",
     )
 

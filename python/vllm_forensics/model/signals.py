@@ -6,6 +6,8 @@ from typing import Final
 
 from vllm_forensics.model.process import Signal
 
+SI_KERNEL: Final = 128
+"""The si_code of what the kernel sends without an address; on x86, of a general protection."""
 _NAMES: Final = (
     "", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
     "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU",
@@ -21,7 +23,7 @@ _CODES: Final = {
     11: ("SEGV_MAPERR", "SEGV_ACCERR", "SEGV_BNDERR", "SEGV_PKUERR"),
 }  # fmt: skip
 _GENERAL: Final = {
-    0: "SI_USER", 128: "SI_KERNEL", -1: "SI_QUEUE", -2: "SI_TIMER", -3: "SI_MESGQ",
+    0: "SI_USER", SI_KERNEL: "SI_KERNEL", -1: "SI_QUEUE", -2: "SI_TIMER", -3: "SI_MESGQ",
     -4: "SI_ASYNCIO", -5: "SI_SIGIO", -6: "SI_TKILL",
 }  # fmt: skip
 

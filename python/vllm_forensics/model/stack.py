@@ -68,6 +68,8 @@ class Recursion:
     first_index: int
     period: int
     count: int
+    is_least: bool = False
+    """There may be more: the rest of the stack could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -207,7 +207,8 @@ class _Writer:
         yield from _fold(hidden)
         if recursion is not None:
             cycle = "this frame" if recursion.period == 1 else f"these {recursion.period} frames"
-            yield Text(f"      {cycle} × {recursion.count:,}", style="caution")
+            least = "at least " if recursion.is_least else ""
+            yield Text(f"      {cycle} × {least}{recursion.count:,}", style="caution")
         elif thread.stack.truncated and len(thread.stack.frames) > 1:
             yield Text("      older frames were not read", style="quiet")
 

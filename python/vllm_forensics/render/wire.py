@@ -72,6 +72,8 @@ class RecursionWire(msgspec.Struct, frozen=True, kw_only=True):
     first_index: int
     period: int
     count: int
+    is_least: bool
+    """There may be more: the rest of the stack could not be read."""
 
 
 class ThreadWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,7 +317,10 @@ def _thread(thread: ThreadReport) -> ThreadWire:
         frames=[_frame(frame) for frame in thread.stack.frames],
         frames_truncated=thread.stack.truncated,
         recursion=RecursionWire(
-            first_index=recursion.first_index, period=recursion.period, count=recursion.count
+            first_index=recursion.first_index,
+            period=recursion.period,
+            count=recursion.count,
+            is_least=recursion.is_least,
         )
         if recursion
         else None,

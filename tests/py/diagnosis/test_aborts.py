@@ -1,9 +1,14 @@
 """SIGABRT: who gave up, by the stack and by the words that the runtime left in memory."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from tests.py.support.images import (
+    C_LIBRARY,
     HEAP,
     LIBC,
+    PROGRAM,
     FakeImage,
     a_frame,
     context_of,
@@ -25,6 +30,7 @@ from vllm_forensics.diagnosis.aborts import (
     stack_smashing,
 )
 from vllm_forensics.diagnosis.rules import Rule, find_fault
+from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.process import Signal, Symbol
 from vllm_forensics.model.stack import Frame
@@ -41,7 +47,7 @@ def aborted(
     frames = tuple(libc_frame(at, name) for at, name in enumerate(functions))
     caller = own or a_frame(len(frames), "work")
     symbol = Symbol(name="__abort_msg", address=MESSAGE_POINTER, size=8)
-    memory = {}
+    memory = {MESSAGE_POINTER: words(0)}
     if said is not None:
         memory = {
             MESSAGE_POINTER: words(HEAP),
@@ -66,11 +72,39 @@ def found(rule: Rule, image: FakeImage) -> Finding:
 
 
 def test_glibcs_message_is_read_through_its_pointer() -> None:
-    assert abort_message(aborted("abort", said="free(): invalid size")) == "free(): invalid size"
+    found = abort_message(aborted("abort", said="free(): invalid size"))
+
+    assert found == Known(value="free(): invalid size")
 
 
-def test_no_message_is_none() -> None:
-    assert abort_message(aborted("abort")) is None
+def test_a_null_pointer_says_that_there_is_no_message() -> None:
+    assert abort_message(aborted("abort")) == Known(value=None)
+
+
+def test_musl_keeps_no_message() -> None:
+    musl = replace(C_LIBRARY, path="/lib/ld-musl-x86_64.so.1")
+
+    assert abort_message(replace(aborted("abort"), modules=(musl,))) == Known(value=None)
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [
+        ({"memory": {}}, f"no bytes at {MESSAGE_POINTER:#x}"),
+        ({"memory": {MESSAGE_POINTER: words(HEAP)}}, f"no bytes at {HEAP + 4:#x}"),
+        ({"objects": {}}, "__abort_msg"),
+        ({"modules": (PROGRAM,)}, "its C library is not among the modules that are known"),
+    ],
+)
+def test_a_message_that_cannot_be_read_is_not_said_to_be_absent(
+    lost: dict[str, Any], why: str
+) -> None:
+    image = replace(aborted("abort"), **lost)
+
+    assert abort_message(image) == Gap(what=why)
+    assert found(plain_abort, image).summary == (
+        f"The program called abort(); whether it left a message cannot be known: {why}."
+    )
 
 
 @pytest.mark.parametrize(

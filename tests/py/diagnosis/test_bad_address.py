@@ -340,6 +340,16 @@ def test_an_address_where_nothing_is_mapped() -> None:
     assert finding.summary.endswith("where nothing is mapped.")
 
 
+def test_what_the_kernel_found_mapped_is_not_said_to_be_unmapped() -> None:
+    """gdb's gcore leaves out pages that it could not read."""
+    image = crash_image(LOAD, registers={"rdi": UNMAPPED}, signal=segv(UNMAPPED, SEGV_ACCERR))
+
+    summary = found(wild_pointer, image).summary
+
+    assert "which the kernel found mapped, but not for that" in summary
+    assert "nothing is mapped" not in summary
+
+
 def test_an_address_just_past_a_mapping_names_it() -> None:
     address = HEAP + 0x2_1000 + 100
     image = crash_image(STORE, registers={"rdi": address}, signal=segv(address))

@@ -1,5 +1,7 @@
 """Uncaught exceptions, found by their header in memory, laid out as the C++ ABI says."""
 
+from dataclasses import replace
+
 import pytest
 from tests.py.support.images import (
     CODE,
@@ -19,7 +21,7 @@ from tests.py.support.images import (
 
 from vllm_forensics.diagnosis.exceptions import uncaught_exception
 from vllm_forensics.model.finding import FaultKind, Finding
-from vllm_forensics.model.process import Signal, Symbol
+from vllm_forensics.model.process import Architecture, Signal, Symbol
 
 ABORT = sent_by_self(6)
 HEADER = HEAP + 0x50
@@ -133,3 +135,35 @@ def test_bases_in_a_circle_end() -> None:
     finding = found(FakeImage(**(vars(image) | {"memory": memory})))
 
     assert finding.message == "vllm::A"
+
+
+@pytest.mark.parametrize("lost", [SP, HEAP, TYPE_INFO, TYPE_NAME])
+def test_an_exception_in_memory_that_is_lost_is_not_denied(lost: int) -> None:
+    image = thrown()
+    memory = {at: held for at, held in image.memory.items() if at != lost}
+
+    finding = found(FakeImage(**(vars(image) | {"memory": memory})))
+
+    assert finding.kind is FaultKind.ABORT
+    assert "without an exception" not in finding.summary
+    assert "whether an exception was in flight, and which, cannot be known: no" in finding.summary
+    assert finding.proof == ("__cxa_throw is on the stack",)
+
+
+def test_a_text_that_is_lost_is_not_said_to_be_elsewhere() -> None:
+    image = thrown()
+    memory = {at: held for at, held in image.memory.items() if at != TEXT}
+
+    finding = found(FakeImage(**(vars(image) | {"memory": memory})))
+
+    assert finding.message == "std::runtime_error"
+    assert f"its text cannot be read: no bytes at {TEXT:#x}" in finding.summary
+
+
+def test_an_exception_of_a_32_bit_program_is_not_denied() -> None:
+    image = thrown(exception_class=0)
+    process = replace(image.process, architecture=Architecture.I386)
+
+    finding = found(FakeImage(**(vars(image) | {"process": process})))
+
+    assert "cannot be known: exception objects of i386 are not read" in finding.summary

@@ -1,7 +1,7 @@
 """Signals that somebody else sent, and what is left when no rule can prove anything."""
 
 import pytest
-from tests.py.support.images import PID, context_of, crash_image, segv, sent_by_self
+from tests.py.support.images import PID, SP, context_of, crash_image, segv, sent_by_self
 
 from vllm_forensics.diagnosis.outside import external_signal, unknown
 from vllm_forensics.model.finding import FaultKind
@@ -52,3 +52,11 @@ def test_unknown_says_what_is_not_known(signal: Signal, words: str) -> None:
 
     assert finding.kind is FaultKind.UNKNOWN
     assert words in finding.summary
+
+
+def test_an_earlier_fault_is_denied_only_where_the_stack_can_be_read() -> None:
+    lost = crash_image("90", signal=sent_by_self(10))
+    whole = crash_image("90", signal=sent_by_self(10), memory={SP: bytes(64)})
+
+    assert "earlier fault cannot be known: no stack" in unknown(lost, context_of(lost)).summary
+    assert "nothing shows an earlier fault" in unknown(whole, context_of(whole)).summary

@@ -1,10 +1,13 @@
 """A stack that repeats itself."""
 
+from dataclasses import replace
+
 from tests.py.support.images import (
     CODE,
     STACK,
     STACK_END,
     a_frame,
+    a_process,
     context_of,
     crash_image,
     segv,
@@ -12,13 +15,18 @@ from tests.py.support.images import (
 )
 
 from vllm_forensics.diagnosis.recursion import find_recursion
+from vllm_forensics.model.process import Architecture
 from vllm_forensics.model.stack import Frame, Recursion
+
+EMPTY = {STACK: bytes(STACK_END - STACK)}
 
 
 def recursion(
     frames: tuple[Frame, ...], memory: dict[int, bytes] | None = None
 ) -> Recursion | None:
-    image = crash_image(registers={"rsp": STACK}, signal=segv(0), frames=frames, memory=memory)
+    image = crash_image(
+        registers={"rsp": STACK}, signal=segv(0), frames=frames, memory=memory or EMPTY
+    )
     return find_recursion(image, context_of(image), frames)
 
 
@@ -49,6 +57,28 @@ def test_beyond_the_frames_the_repeats_are_counted_in_memory() -> None:
     stack = (words(CODE + 1) * 1000).ljust(STACK_END - STACK, b"\0")
 
     found = recursion(calls(9, *[1] * 60), {STACK: stack})
+
+    assert found == Recursion(first_index=1, period=1, count=1000)
+
+
+def test_where_the_stack_cannot_be_read_the_frames_are_the_least() -> None:
+    found = recursion(calls(9, *[1] * 60), {STACK: b"cut"})
+
+    assert found == Recursion(first_index=1, period=1, count=60, is_least=True)
+
+
+def test_words_of_other_machines_are_counted_as_they_hold_them() -> None:
+    stack = ((CODE + 1).to_bytes(4, "little") * 1000).ljust(STACK_END - STACK, b"\0")
+    frames = calls(9, *[1] * 60)
+    image = crash_image(
+        registers={"rsp": STACK},
+        signal=segv(0),
+        frames=frames,
+        memory={STACK: stack},
+        process=replace(a_process(), architecture=Architecture.I386),
+    )
+
+    found = find_recursion(image, context_of(image), frames)
 
     assert found == Recursion(first_index=1, period=1, count=1000)
 

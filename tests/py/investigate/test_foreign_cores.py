@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vllm_forensics.capture.gdb import gdb_for
+from vllm_forensics.evidence.elf import PT_LOAD, parse_header, parse_segments
 from vllm_forensics.evidence.gdb_mi import SIGNAL_FRAME
 from vllm_forensics.evidence.modules import parse_module
 from vllm_forensics.investigate.triage import TriageOptions, triage_one
@@ -262,3 +263,24 @@ def test_a_gdb_that_cannot_read_the_core_is_a_gap(
     assert gdb_for(Architecture.S390X) == "gdb-multiarch"
     assert any(gap.what == "gdb-multiarch is not installed" for gap in crash.gaps)
     assert crash.threads[0].stack.frames[0].line == 15
+
+
+# gdb wrote riscv64's, with the notes behind the memory: cut off, none of it can be read.
+@pytest.mark.parametrize("architecture", sorted({name for name, _ in CASES} - {"riscv64"}))
+def test_a_core_without_its_memory_denies_nothing_that_was_in_it(
+    tmp_path: Path, architecture: str
+) -> None:
+    core = unpacked(tmp_path, architecture, "abort.core")
+    executable = unpacked(tmp_path, architecture, "program")
+    data = core.read_bytes()
+    header = parse_header(memoryview(data))
+    loads = [s for s in parse_segments(memoryview(data), header) if s.type == PT_LOAD]
+    core.write_bytes(data[: min(segment.offset for segment in loads if segment.file_size)])
+
+    crash = triage_one(str(core), TriageOptions(executable=str(executable)), Depth.STACK)
+
+    assert isinstance(crash, Crash)
+    assert any("truncated" in gap.what for gap in crash.gaps)
+    assert crash.fault.kind is FaultKind.ABORT
+    assert "left no message" not in crash.explanation
+    assert "whether it left a message cannot be known" in crash.explanation
