@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
+_TRACEBACK: Final = "VLLM_FORENSICS_TRACEBACK"
+_OURS: Final = f"/{__name__.partition('.')[0]}/"
+_MAX_WORDS: Final = 200
+
 
 class ForensicsError(Exception):
     """Something that a person can act on: what happened, and what to type next."""
@@ -27,3 +34,30 @@ class UsageError(ForensicsError):
 
 class StoreError(ForensicsError):
     """The store of cases cannot be opened, read or written."""
+
+
+class OwnError(ForensicsError):
+    """A mistake of this program, not of its user: something that it did not expect happened."""
+
+
+def own_error(error: Exception) -> OwnError:
+    """What to tell of an error that was not raised on purpose: what, where, and to report it.
+
+    Raises:
+        Exception: `error` itself, where VLLM_FORENSICS_TRACEBACK asks for Python's own words.
+
+    """
+    if os.environ.get(_TRACEBACK):
+        raise error
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if _OURS in code.co_filename:
+            file = code.co_filename.rpartition(_OURS)[2]
+            place = f" (in {code.co_name}, {file}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    words = "".join(sign if sign.isprintable() else "�" for sign in str(error)[:_MAX_WORDS])
+    return OwnError(
+        f"a mistake in forensics itself: {type(error).__name__}{words and f': {words}'}{place}",
+        remedy=f"please report it; {_TRACEBACK}=1 before the command shows the traceback to send",
+    )

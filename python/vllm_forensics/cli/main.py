@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 
 from vllm_forensics import __version__
-from vllm_forensics.errors import ForensicsError
+from vllm_forensics.errors import ForensicsError, own_error
 
 _SELDOM: Final = (200_000, 20, 50)
 """Modules and parsed evidence are no garbage: searching for it costs a tenth of a start."""
@@ -63,8 +63,13 @@ def cli() -> None:
     """Explain native crashes of C++ extensions, from whatever is left of them."""
 
 
+def _tell(error: ForensicsError) -> NoReturn:
+    click.echo(f"error  {error.message}\n       {error.remedy}", err=True)
+    sys.exit(2)
+
+
 def main() -> None:
-    """Run the command line; an error on purpose is shown as what happened and what to do."""
+    """Run the command line; every error is shown as what happened and what to do."""
     gc.set_threshold(*_SELDOM)
     try:
         # Outside of standalone mode, click returns the status of an Exit instead of raising it.
@@ -75,7 +80,8 @@ def main() -> None:
     except click.Abort:
         sys.exit(130)
     except ForensicsError as error:
-        click.echo(f"error  {error.message}\n       {error.remedy}", err=True)
-        sys.exit(2)
+        _tell(error)
+    except Exception as error:  # noqa: BLE001 - a mistake of ours is told like the others
+        _tell(own_error(error))
     finally:
         gc.freeze()  # else the interpreter's end searches all there is: another twentieth

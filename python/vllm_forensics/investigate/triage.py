@@ -24,7 +24,7 @@ from vllm_forensics.capture.unwinder import (
     shared_unwinder,
 )
 from vllm_forensics.diagnosis.runtime_frames import is_own
-from vllm_forensics.errors import EvidenceError, ForensicsError
+from vllm_forensics.errors import EvidenceError, ForensicsError, own_error
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.other_dumps import other_dump
 from vllm_forensics.investigate.core_crash import crash_of
@@ -48,6 +48,7 @@ from vllm_forensics.model.symbols import SymbolPlace
 
 _AHEAD: Final = 512
 """Cores that another's executor, which may be a whole cluster, works on or waits with."""
+_SHALLOWER: Final = {Depth.FULL: Depth.STACK, Depth.STACK: Depth.NOTES}
 _NO_STACKS: Final = Gap(what="calls were not asked for", remedy="forensics core --depth stack")
 
 
@@ -156,7 +157,10 @@ def _explain_one(core: str, depth: Depth, *, options: TriageOptions) -> Crash | 
 
 
 def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) -> Crash | Failure:
-    """Explain one core, as deep as is said, or as the options say."""
+    """Explain one core, as deep as is said, or as the options say.
+
+    A mistake of ours on the way is told, and the core looked into less deep.
+    """
     depth = depth or options.depth or Depth.FULL
     try:
         with opened_core(path) as kept:
@@ -164,6 +168,16 @@ def triage_one(path: str, options: TriageOptions, depth: Depth | None = None) ->
             return _explain_kept(kept, options, depth)
     except ForensicsError as error:
         return Failure(path=path, error=error.message, remedy=error.remedy)
+    except Exception as error:  # noqa: BLE001 - one core's must not take the others with it
+        mistake = own_error(error)
+    shallower = _SHALLOWER.get(depth)
+    if shallower is None:
+        return Failure(path=path, error=mistake.message, remedy=mistake.remedy)
+    result = triage_one(path, options, shallower)
+    if isinstance(result, Failure):
+        return result
+    gap = Gap(what=f"{mistake.message}; it was looked into less deep", remedy=mistake.remedy)
+    return replace(result, gaps=(gap, *result.gaps))
 
 
 def _refuse_other_dumps(file: str) -> None:

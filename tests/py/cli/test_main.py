@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.py.support.core_builder import build_core
+from tests.py.support.core_builder import CoreSpec, build_core
 
 from vllm_forensics import __version__
 from vllm_forensics.errors import ForensicsError
@@ -24,10 +24,12 @@ class Ended:
     err: str
 
 
-def forensics(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> Ended:
+def forensics(
+    *arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None, before: str = ""
+) -> Ended:
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     finished = subprocess.run(
-        [sys.executable, "-c", START, *arguments],
+        [sys.executable, "-c", before + START, *arguments],
         cwd=cwd, env=environment | (env or {}), capture_output=True, check=False, timeout=60,
     )  # fmt: skip
     return Ended(
@@ -260,3 +262,43 @@ def _read_all(descriptor: int) -> bytes:
         seen += chunk
     os.close(descriptor)
     return bytes(seen)
+
+
+BROKEN = """import sys
+from vllm_forensics.diagnosis import explain
+judge = explain.find_fault
+def failing(image, context):
+    if image.process.pid == 7:
+        raise KeyError("no such register")
+    return judge(image, context)
+explain.find_fault = failing
+"""
+FAILING_TRIAGE = """from vllm_forensics.cli.commands import core
+core.triage_each = None
+"""
+
+
+@pytest.mark.parametrize(("pids", "status"), [((42, 7), 1), ((7, 7), 2)])
+def test_a_mistake_of_ours_is_a_failure_without_a_traceback(
+    tmp_path: Path, pids: tuple[int, ...], status: int
+) -> None:
+    cores = [tmp_path / f"core.{number}" for number in range(len(pids))]
+    for path, pid in zip(cores, pids, strict=True):
+        path.write_bytes(build_core(CoreSpec(pid=pid)))
+
+    ended = forensics("core", "--no-store", "--depth", "notes", *map(str, cores), before=BROKEN)
+
+    assert (ended.status, ended.err) == (status, "")
+    assert "a mistake in forensics itself: KeyError" in " ".join(ended.out.split())
+    assert ("null dereference" in ended.out) == (42 in pids)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_mistake_of_ours_anywhere_else_is_told_like_an_error(asked: bool) -> None:
+    environment = {"VLLM_FORENSICS_TRACEBACK": "1"} if asked else {}
+
+    ended = forensics("core", before=FAILING_TRIAGE, env=environment)
+
+    assert ended.status == (1 if asked else 2)
+    assert ("Traceback (most recent call last)" in ended.err) == asked
+    assert asked or ended.err.startswith("error  a mistake in forensics itself: TypeError")

@@ -8,6 +8,8 @@ import pytest
 from tests.py.support.core_builder import CoreSpec, build_core, siginfo
 from tests.py.support.reports import null_crash, recursion_crash
 
+from vllm_forensics.diagnosis import explain, rules
+from vllm_forensics.diagnosis.context import FaultContext
 from vllm_forensics.investigate import triage as triaging
 from vllm_forensics.investigate.journal import Told
 from vllm_forensics.investigate.triage import (
@@ -18,7 +20,8 @@ from vllm_forensics.investigate.triage import (
     triage_one,
 )
 from vllm_forensics.model.answer import Depth, Gap
-from vllm_forensics.model.finding import FaultKind
+from vllm_forensics.model.finding import FaultKind, Finding
+from vllm_forensics.model.image import Image
 from vllm_forensics.model.report import Crash, Failure
 
 NOTES_ONLY = TriageOptions(depth=Depth.NOTES)
@@ -151,3 +154,58 @@ def test_gdb_by_hand_is_given_the_core(tmp_path: Path) -> None:
     arguments = gdb_command(path, NOTES_ONLY)
 
     assert arguments[arguments.index("--core") + 1] == path
+
+
+@pytest.fixture
+def broken_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule that fails for the cores of process 7 alone."""
+    judge = rules.find_fault
+
+    def failing(image: Image, context: FaultContext) -> Finding:
+        if image.process.pid == 7:
+            raise KeyError("no such register\x1b[2J")
+        return judge(image, context)
+
+    monkeypatch.setattr(explain, "find_fault", failing)
+
+
+@pytest.mark.usefixtures("broken_judge")
+def test_a_mistake_of_ours_is_told_of_its_core_and_stops_no_other(tmp_path: Path) -> None:
+    good = [write(tmp_path, f"core.{number}") for number in range(3)]
+    bad = write(tmp_path, "core.bad", CoreSpec(pid=7))
+
+    report = triage([good[0], bad, *good[1:]], NOTES_ONLY)
+
+    assert [crash.core for crash in report.crashes] == good
+    [failure] = report.failures
+    assert failure.path == bad
+    assert failure.error.startswith("a mistake in forensics itself: KeyError: 'no such register")
+    assert "(in diagnose, diagnosis/explain.py:" in failure.error
+    assert "please report it; VLLM_FORENSICS_TRACEBACK=1" in failure.remedy
+
+
+@pytest.mark.usefixtures("broken_judge")
+def test_the_traceback_of_a_mistake_can_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VLLM_FORENSICS_TRACEBACK", "1")
+
+    with pytest.raises(KeyError, match="no such register"):
+        triage_one(write(tmp_path, "core.bad", CoreSpec(pid=7)), NOTES_ONLY)
+
+
+def test_a_mistake_in_a_deeper_reader_leaves_what_the_others_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> Crash:
+        raise ValueError("not enough values to unpack")
+
+    monkeypatch.setattr(triaging, "with_python", failing)
+
+    crash = triage_one(write(tmp_path, "core"), TriageOptions(), Depth.STACK)
+
+    assert isinstance(crash, Crash)
+    assert crash.fault.kind is FaultKind.NULL_DEREFERENCE
+    assert crash.depth is Depth.NOTES
+    assert "ValueError: not enough values to unpack" in crash.gaps[0].what
+    assert crash.gaps[0].what.endswith("it was looked into less deep")
