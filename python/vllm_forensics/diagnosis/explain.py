@@ -16,7 +16,6 @@ from vllm_forensics.diagnosis.origin import origin_of
 from vllm_forensics.diagnosis.recursion import find_recursion
 from vllm_forensics.diagnosis.rules import find_fault
 from vllm_forensics.diagnosis.runtime_frames import is_own
-from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.diagnosis.source_line import at_own_line
 from vllm_forensics.model.finding import Certainty, Diagnosis, FaultKind, Finding, Origin
 from vllm_forensics.model.image import Image
@@ -56,13 +55,6 @@ def diagnose(image: Image) -> Diagnosis | None:
     handler = reraised_by(image, context)
     at_fault = context.signal.number in FAULT_SIGNALS and finding.kind not in _NOT_HERE
     instruction = instruction_at(image, pc) if at_fault else None
-    parts = signature_parts(
-        context.signal,
-        finding.kind,
-        frames,
-        program=image.process.program,
-        builds={module.path: module.build_id for module in image.modules},
-    )
     return Diagnosis(
         finding=finding,
         context_pc=pc,
@@ -76,8 +68,6 @@ def diagnose(image: Image) -> Diagnosis | None:
         origin=origin,
         explanation=_explanation(context, finding, frames, culprit, origin, handler, recursion),
         next_steps=_next_steps(image, finding, culprit),
-        signature=signature_of(parts),
-        signature_parts=parts,
     )
 
 

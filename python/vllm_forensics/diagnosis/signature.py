@@ -15,12 +15,14 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import is_ending, is_own, is_raising
 from vllm_forensics.diagnosis.sanitizer_names import stable_name
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.process import Signal
+from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer_sieve import SIGNATURE_VERSION
 from vllm_forensics.model.signature import SignaturePart
 from vllm_forensics.model.stack import Frame, FrameKind
@@ -36,6 +38,19 @@ _CLASSES: Final = {
 _OTHER: Final = "signal"
 _VARIANT: Final = re.compile(r"_(?:evex|avx|sse|ssse|erms|rtm|asimd|sve|mops)\w*$")
 """Of the C library's functions, chosen by the processor: __strlen_evex, __memcpy_avx_unaligned."""
+
+
+def signed(crash: Crash) -> Crash:
+    """The crash with its signature. It comes last: Python's frames may count."""
+    thread = crash.threads[0]
+    parts = signature_parts(
+        crash.signal,
+        crash.fault.kind,
+        thread.stack.frames[thread.fault_index :],
+        program=crash.program,
+        builds={module.path: module.build_id for module in crash.modules},
+    )
+    return replace(crash, signature=signature_of(parts), signature_parts=parts)
 
 
 def signature_of(parts: tuple[SignaturePart, ...]) -> str:

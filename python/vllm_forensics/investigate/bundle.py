@@ -23,11 +23,13 @@ from vllm_forensics.capture.files import map_core, size_of
 from vllm_forensics.capture.packages import debug_file
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.supervisor import CoreContents, minify_core
-from vllm_forensics.diagnosis.explain import diagnose
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER
-from vllm_forensics.errors import EvidenceError, ToolError, UsageError
+from vllm_forensics.diagnosis.signature import signed
+from vllm_forensics.errors import ToolError, UsageError
 from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.investigate.core_crash import crash_of
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.python_layer import with_python
 from vllm_forensics.investigate.triage import TriageOptions, open_image, with_kept_modules
 from vllm_forensics.model.answer import Depth, Gap, Known
 from vllm_forensics.model.bundle import Bundle, LeftOut, Member, MemberKind
@@ -77,17 +79,16 @@ def make_bundle(core: str, options: BundleOptions, triage: TriageOptions) -> Bun
         notes = CoreImage(map_core(kept.file), store)
         store.program = notes.process.program
         with open_image(kept.file, notes, store, triage, Depth.STACK) as image:
-            diagnosis = diagnose(image)
-            if diagnosis is None:
-                raise EvidenceError("a core without threads", remedy="look for another copy of it")
+            crash = crash_of(kept.path, notes, store, image)
             wanted = _wanted(image, store)
+        signature = signed(with_python(crash, kept.file, notes, store)).signature
         packed = _core(kept.file, folder, options)
         members, left_out = _chosen(wanted, store, options.budget_bytes - packed.member.size_bytes)
         manifest = {
             "format": "forensics.bundle/1",
             "core": {"name": name, "minified": packed.minified, "secrets": options.secrets},
             "architecture": notes.process.architecture.value,
-            "signature": diagnosis.signature,
+            "signature": signature,
             "files": [_described(member) for member in (packed.member, *members)],
             "left_out": [
                 {"module": file.module, "build_id": file.build_id, "why": file.why}
@@ -104,7 +105,7 @@ def make_bundle(core: str, options: BundleOptions, triage: TriageOptions) -> Bun
         core_bytes=packed.member.size_bytes,
         minified=packed.minified,
         secrets=options.secrets,
-        signature=diagnosis.signature,
+        signature=signature,
         members=members,
         left_out=left_out,
     )

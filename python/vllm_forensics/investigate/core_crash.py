@@ -32,6 +32,8 @@ _AROUND_PC: Final = 6
 def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> Crash:
     """All that is told of one core: what was diagnosed, the threads, the modules, what is missing.
 
+    It is not signed yet: Python's frames may come to it.
+
     Raises:
         EvidenceError: the core holds no thread.
 
@@ -68,8 +70,6 @@ def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         explanation=diagnosis.explanation,
         proof=finding.proof,
         next_steps=tuple(step.replace("CORE", named) for step in diagnosis.next_steps),
-        signature=diagnosis.signature,
-        signature_parts=diagnosis.signature_parts,
         reraised_by=diagnosis.reraised_by,
         origin=diagnosis.origin,
         objects=_objects(image, culprit),

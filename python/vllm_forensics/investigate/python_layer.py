@@ -16,7 +16,6 @@ from vllm_forensics.diagnosis.mixed_stack import (
     parallel_caller,
 )
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
-from vllm_forensics.diagnosis.signature import signature_of, signature_parts
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.eval_loop import loop_part
@@ -57,7 +56,7 @@ def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -
     if lacks_loop(crash.threads[0].stack.frames, merged[0][0].stack.frames):
         crash = replace(crash, gaps=(*crash.gaps, _UNPLACED))
     crash = _with_culprit(crash, tuple(thread for thread, _ in merged), merged[0][1])
-    return _with_signature(_with_caller(crash))
+    return _with_caller(crash)
 
 
 class _NamelessLoops:
@@ -163,19 +162,6 @@ def _with_culprit(crash: Crash, threads: tuple[ThreadReport, ...], moved: dict[i
     own = next((frame for frame in _python_frames(threads[0]) if is_own(frame)), None)
     excerpt = excerpt_of(own, before=1) if own is not None else None
     return replace(crash, threads=threads, culprit=own, excerpt=excerpt)
-
-
-def _with_signature(crash: Crash) -> Crash:
-    """Signed again: where no native code is the user's own, Python's frames tell bugs apart."""
-    thread = crash.threads[0]
-    parts = signature_parts(
-        crash.signal,
-        crash.fault.kind,
-        thread.stack.frames[thread.fault_index :],
-        program=crash.program,
-        builds={module.path: module.build_id for module in crash.modules},
-    )
-    return replace(crash, signature=signature_of(parts), signature_parts=parts)
 
 
 def _with_caller(crash: Crash) -> Crash:

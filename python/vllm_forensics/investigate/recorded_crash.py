@@ -7,6 +7,7 @@ from typing import Final
 
 from vllm_forensics.capture.journal import this_host
 from vllm_forensics.diagnosis.explain import diagnose
+from vllm_forensics.diagnosis.signature import signed
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.answer import Depth, Gap, Known, Tier
 from vllm_forensics.model.finding import FaultKind
@@ -61,7 +62,7 @@ def crash_without_core(record: JournalCrash, source: str) -> Crash:
         explanation = f"It was ended by {name}."
         if diagnosis.culprit is not None and diagnosis.culprit.function:
             explanation += f" The nearest call in its own code is {diagnosis.culprit.function}."
-    return Crash(
+    crash = Crash(
         core=record.core or f"{source or 'journal'}: PID {record.pid}",
         program=image.process.program,
         command=image.process.command,
@@ -93,13 +94,12 @@ def crash_without_core(record: JournalCrash, source: str) -> Crash:
         explanation=explanation,
         proof=("the record of systemd-coredump in the journal; the core is not here",),
         next_steps=_steps(record),
-        signature=diagnosis.signature,
-        signature_parts=diagnosis.signature_parts,
         gaps=(what_became_of_it(record),),
         depth=Depth.STACK if has_names else Depth.NOTES,
         keeper=KEEPER,
         kept_facts=record.facts,
     )
+    return signed(crash)
 
 
 def what_became_of_it(record: JournalCrash) -> Gap:

@@ -24,6 +24,7 @@ from vllm_forensics.capture.unwinder import (
     shared_unwinder,
 )
 from vllm_forensics.diagnosis.runtime_frames import is_own
+from vllm_forensics.diagnosis.signature import signed
 from vllm_forensics.errors import EvidenceError, ForensicsError, own_error
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.other_dumps import other_dump
@@ -206,7 +207,7 @@ def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash
             crash = with_python(crash, kept.file, notes, store)
     said = (kept.gap, _NO_STACKS if depth is Depth.NOTES else None)
     return replace(
-        crash,
+        signed(crash),
         depth=depth,
         keeper=kept.keeper,
         kept_facts=kept.facts,

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from vllm_forensics.model.process import Address, Signal
 from vllm_forensics.model.record import dataclass
-from vllm_forensics.model.signature import SignaturePart
 from vllm_forensics.model.stack import Frame, Instruction, Recursion
 
 
@@ -102,9 +101,6 @@ class Diagnosis:
     culprit: Frame | None
     explanation: str
     next_steps: tuple[str, ...]
-    signature: str
-    signature_parts: tuple[SignaturePart, ...] = ()
-    """What the signature is made of."""
     reraised_by: str | None = None
     recursion: Recursion | None = None
     origin: tuple[Origin, ...] = ()

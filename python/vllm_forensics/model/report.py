@@ -84,7 +84,8 @@ class Crash:
     explanation: str
     proof: tuple[str, ...]
     next_steps: tuple[str, ...]
-    signature: str
+    signature: str = ""
+    """Empty until all its frames are known: `diagnosis.signature.signed`."""
     signature_parts: tuple[SignaturePart, ...] = ()
     """What the signature is made of."""
     reraised_by: str | None = None

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 from tests.py.support.images import C_LIBRARY, PROGRAM, a_frame, libc_frame, segv, sent_by_self
+from tests.py.support.reports import null_crash
 
-from vllm_forensics.diagnosis.signature import signature_of, signature_parts
+from vllm_forensics.diagnosis.signature import signature_of, signature_parts, signed
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.process import Module, Signal
 from vllm_forensics.model.stack import Frame, FrameKind
@@ -240,3 +241,20 @@ def test_a_users_own_function_is_not_taken_for_machinery(name: str) -> None:
     found = parts(called("f", name, "g", "main"))
 
     assert list(found.values())[1:] == ["f", name, "g"]
+
+
+def test_a_crash_is_signed_by_its_calls_from_the_fault_outwards() -> None:
+    crash = null_crash()
+    [thread, *others] = crash.threads
+    handler = (a_frame(0, "on_signal"), a_frame(1, "resend"))
+    ran = replace(
+        thread,
+        stack=replace(thread.stack, frames=(*handler, *thread.stack.frames)),
+        fault_index=len(handler),
+    )
+
+    found = signed(crash)
+
+    assert found.signature == signature_of(found.signature_parts)
+    assert "vllm::copy_blocks" in [part.value for part in found.signature_parts]
+    assert signed(replace(crash, threads=(ran, *others))).signature == found.signature
