@@ -12,6 +12,7 @@ import msgspec
 from vllm_forensics.capture.process import Limits
 from vllm_forensics.capture.worker_pool import Closed, WorkerPool, path_as_text
 from vllm_forensics.errors import ToolError
+from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 
 _WORKER: Final = Path(__file__).with_name("python_worker.py")
@@ -94,6 +95,7 @@ class PythonStacks(Closed):
                         file=file or None,
                         line=line if line > 0 else None,
                         is_entry=is_entry,
+                        tier=Tier.PYSTACK,
                     )
                     for function, file, line, is_entry in thread.frames
                 ),

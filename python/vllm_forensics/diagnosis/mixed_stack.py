@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 from vllm_forensics.model.report import ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
@@ -98,7 +97,7 @@ def _python(called: PythonFrame) -> Frame:
         index=0,
         pc=0,
         function=called.function,
-        tier=Tier.PYSTACK,
+        tier=called.tier,
         kind=FrameKind.PYTHON,
         file=called.file,
         line=called.line,

@@ -21,10 +21,11 @@ from vllm_forensics.diagnosis.waits import (
 )
 from vllm_forensics.errors import ForensicsError
 from vllm_forensics.evidence.core_file import CoreImage
-from vllm_forensics.evidence.python_state import PythonState, read_python_state
+from vllm_forensics.evidence.python_state import PythonState
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.python_structures import python_state_of
 from vllm_forensics.investigate.triage import TriageOptions, open_image
 from vllm_forensics.model.answer import Depth, Known, Tier
 from vllm_forensics.model.hang import HangReport, LiveProcess, Mutex
@@ -33,6 +34,7 @@ from vllm_forensics.model.stack import Frame, FrameKind, Stack
 WATCHED_S: Final = 1.0
 _OWNER_OFFSET: Final = 8  # struct __pthread_mutex_s of 64-bit glibc: __lock, __count, __owner
 _MAX_SNAPSHOTS: Final = 32
+_MAX_PYTHON_FRAMES: Final = 64
 
 
 def look_at(root: int, folder: Path, options: TriageOptions) -> HangReport:
@@ -164,25 +166,14 @@ def _mutexes(
 def _python_state(image: LayeredImage, process: LiveProcess) -> PythonState | None:
     """The interpreter's own view, with thread ids as they are seen from here."""
     outer = {thread.inner_tid or thread.tid: thread.tid for thread in process.threads}
-
-    def read(address: int, size: int) -> bytes | None:
-        answer = image.read(address, size)
-        return answer.value if isinstance(answer, Known) else None
-
-    for module in image.modules:
-        if "python" not in module.path.rsplit("/", 1)[-1]:
-            continue
-        runtime = image.symbol_named(module, "_PyRuntime")
-        version = image.symbol_named(module, "Py_Version")
-        if isinstance(runtime, Known) and isinstance(version, Known):
-            number = int.from_bytes(read(version.value.address, 4) or b"", "little")
-            state = read_python_state(number, runtime.value.address, outer, read)
-            if state is not None:
-                return PythonState(
-                    gil_holder=None if state.gil_holder is None else outer[state.gil_holder],
-                    calls=tuple((outer[tid], calls) for tid, calls in state.calls),
-                )
-    return None
+    state = python_state_of(image, outer, most_frames=_MAX_PYTHON_FRAMES)
+    if state is None:
+        return None
+    return replace(
+        state,
+        gil_holder=None if state.gil_holder is None else outer[state.gil_holder],
+        calls=tuple((outer[tid], calls) for tid, calls in state.calls),
+    )
 
 
 def _with_python(stack: Stack, state: PythonState | None) -> Stack:
@@ -193,7 +184,7 @@ def _with_python(stack: Stack, state: PythonState | None) -> Stack:
         Frame(
             index=first + index,
             pc=0,
-            function=call.function,
+            function=call.qualified,
             tier=Tier.NOTES,
             kind=FrameKind.PYTHON,
             file=call.file,

@@ -19,10 +19,12 @@ from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.eval_loop import loop_part
+from vllm_forensics.evidence.python_state import PythonCall, PythonState
 from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.investigate.python_structures import python_state_of
 from vllm_forensics.investigate.source_excerpt import excerpt_of
 from vllm_forensics.model.answer import Gap, Known, Tier
-from vllm_forensics.model.python_stack import PythonThread
+from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 from vllm_forensics.model.report import Crash, ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
 
@@ -32,6 +34,8 @@ _UNPLACED: Final = Gap(
     remedy="install the interpreter's debug symbols (Debian: python3.X-dbgsym)",
     tier=Tier.PYSTACK,
 )
+_MAX_FRAMES: Final = 1000
+"""Of each thread, the innermost."""
 _SHARED: Final[list[PythonStacks]] = []
 _SHARING: Final = threading.Lock()
 
@@ -100,6 +104,40 @@ def close_python_stacks() -> None:
 
 
 def _read(core: str, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread, ...]:
+    """What we read ourselves, or pystack, which knows more versions.
+
+    Raises:
+        ToolError: the files at hand are not those that crashed, or pystack found nothing.
+
+    """
+    own = read_by_ourselves(notes)
+    return own if own is not None else read_by_pystack(core, notes, store)
+
+
+def read_by_ourselves(notes: CoreImage) -> tuple[PythonThread, ...] | None:
+    """The interpreter's threads out of its own structures; None where not all could be read."""
+    threads = {thread.tid for thread in notes.threads}
+    state = python_state_of(notes, threads, most_frames=_MAX_FRAMES)
+    if state is None or not state.is_whole:
+        return None
+    return tuple(_thread(state, tid, calls) for tid, calls in state.calls)
+
+
+def _thread(state: PythonState, tid: int, calls: tuple[PythonCall, ...]) -> PythonThread:
+    frames = (
+        PythonFrame(
+            function=call.function,
+            file=call.file,
+            line=call.line,
+            is_entry=call.is_entry,
+            tier=Tier.NOTES,
+        )
+        for call in calls
+    )
+    return PythonThread(tid=tid, frames=tuple(frames), holds_gil=tid == state.gil_holder)
+
+
+def read_by_pystack(core: str, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread, ...]:
     """Ask pystack, if the files that it will read are the ones that crashed.
 
     Raises:

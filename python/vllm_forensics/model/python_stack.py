@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.record import dataclass
 
 
@@ -14,6 +15,7 @@ class PythonFrame:
     line: int | None
     is_entry: bool
     """C code called it: the interpreter's evaluation loop began here, and runs what it calls."""
+    tier: Tier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

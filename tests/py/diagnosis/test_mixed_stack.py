@@ -3,6 +3,7 @@
 from tests.py.support.images import a_frame
 
 from vllm_forensics.diagnosis.mixed_stack import gil_of, lacks_loop, merge_stack
+from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
 from vllm_forensics.model.stack import Frame, FrameKind
 
@@ -14,7 +15,9 @@ def native(*functions: str) -> tuple[Frame, ...]:
 
 
 def called(function: str, *, is_entry: bool = False) -> PythonFrame:
-    return PythonFrame(function=function, file="app.py", line=3, is_entry=is_entry)
+    return PythonFrame(
+        function=function, file="app.py", line=3, is_entry=is_entry, tier=Tier.PYSTACK
+    )
 
 
 def names(frames: tuple[Frame, ...]) -> list[str | None]:

@@ -4,11 +4,19 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.py.integration.crashes import compile_program, leave_core
 from tests.py.integration.tool import Json, triage_in_process
+
+from vllm_forensics.capture.files import map_core
+from vllm_forensics.evidence.core_file import CoreImage
+from vllm_forensics.investigate import python_layer
+from vllm_forensics.investigate.module_store import ModuleStore
+from vllm_forensics.model.answer import Tier
+from vllm_forensics.model.python_stack import PythonThread
 
 pytestmark = pytest.mark.gdb
 
@@ -60,6 +68,9 @@ if sys.argv[2] == "count_later":
     time.sleep(0.1)
 serve()
 """
+
+
+OWN_READING = ("python3.11", "python3.12", "python3.13")
 
 
 def pythons() -> list[str]:
@@ -128,7 +139,8 @@ def test_native_and_python_frames_stand_as_they_were(
     assert by_name["on_event"]["line"] == 6
     assert by_name["serve"]["line"] == 9
     assert by_name["on_event"]["file"] == str(tmp_path / "server.py")
-    assert {by_name["serve"]["tier"], by_name["call_back"]["tier"]} == {"pystack", "libdw"}
+    assert by_name["serve"]["tier"] == ("notes" if python in OWN_READING else "pystack")
+    assert by_name["call_back"]["tier"] == "libdw"
     assert [frame["index"] for frame in thread["frames"]] == list(range(len(thread["frames"])))
     assert crash["culprit"]["function"] == "count"
     assert crash["culprit"]["line"] == 5
@@ -190,3 +202,75 @@ def test_without_native_code_of_ones_own_the_culprit_is_python(tmp_path: Path) -
     assert crash["culprit"]["function"] == "read"
     assert crash["culprit"]["file"] == str(program)
     assert crash["culprit"]["line"] == 3
+
+
+VARIED = """\
+import asyncio, ctypes, threading, time
+library = ctypes.CDLL(None)
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def compare(one, other):
+    ctypes.string_at(0x10)
+    return 0
+
+class Meta(type):
+    def __call__(cls, *arguments):
+        return super().__call__(*arguments)
+
+class Engine(metaclass=Meta):
+    def __init__(self, depth):
+        self.descend(depth)
+
+    def descend(self, depth):
+        if depth:
+            return self.descend(depth - 1)
+        return sorted([2, 1], key=lambda item: next(self.generate(item)))
+
+    def generate(self, item):
+        array = (ctypes.c_int * 3)(3, 2, 1)
+        yield [library.qsort(array, 3, 4, compare) for _ in range(1)]
+
+async def step():
+    exec("Engine(5)", globals())
+
+async def serve():
+    await step()
+
+def spin():
+    while True:
+        pass
+
+def sleep():
+    threading.Event().wait()
+
+for work in (spin, sleep):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+asyncio.run(serve())
+"""
+
+
+@pytest.mark.parametrize("python", OWN_READING)
+def test_our_own_reading_of_frames_is_what_pystack_reads(python: str, tmp_path: Path) -> None:
+    program = tmp_path / "varied.py"
+    program.write_text(VARIED)
+    core = leave_core(
+        [interpreter(python), str(program)], tmp_path / "crash", dies_of=signal.SIGSEGV
+    )
+    store = ModuleStore()
+    notes = CoreImage(map_core(str(core)), store)
+    store.program = notes.process.program
+
+    own = python_layer.read_by_ourselves(notes)
+    theirs = python_layer.read_by_pystack(str(core), notes, store)
+
+    assert own is not None
+    assert {thread.holds_gil for thread in own} == {True, False}
+    assert told_without_reader(own) == told_without_reader(theirs)
+
+
+def told_without_reader(threads: tuple[PythonThread, ...]) -> list[object]:
+    return [
+        (thread.tid, thread.holds_gil, [replace(frame, tier=Tier.NOTES) for frame in thread.frames])
+        for thread in threads
+    ]
