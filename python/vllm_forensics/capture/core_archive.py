@@ -1,16 +1,19 @@
-"""Cores inside of a .tar or .zip, as CI systems and `kubectl cp` hand them over.
+"""Cores inside of a .tar or .zip, as CI systems and `kubectl cp` hand them over, or of a journal.
 
 Each is named `ARCHIVE!/MEMBER`. An archive is read as a stream, and no name in it becomes a path.
+The core in a record of an exported journal is `core.PID@OFFSET+SIZE`, where its bytes stand, or
+`core.PID[OFFSET+SIZE`, where JSON has them as an array of numbers.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.compressed import Source, expand
+from vllm_forensics.capture.compressed import PIECE, Source, expand
 from vllm_forensics.capture.files import is_regular_file
 from vllm_forensics.capture.log_archive import (
     ZIP_MAGICS,
@@ -25,6 +28,7 @@ HEAD: Final = 512
 """What must be seen of a file to know a tar."""
 _SEPARATOR: Final = "!/"
 _MAX_CORES: Final = 256
+_PART: Final = re.compile(r"core\.\d{1,20}([@\[])(\d{1,15})\+(\d{1,15})")
 
 
 def is_core_archive(head: bytes) -> bool:
@@ -42,6 +46,11 @@ def archived_core(path: str) -> tuple[str, str] | None:
     return None
 
 
+def in_archive(archive: str, member: str) -> str:
+    """The path of a member."""
+    return f"{archive}{_SEPARATOR}{member}"
+
+
 def cores_in_archive(
     path: str, pieces: Iterator[bytes], is_core_head: Callable[[bytes], bool]
 ) -> list[str]:
@@ -56,7 +65,7 @@ def cores_in_archive(
     for member in _members(path, pieces):
         count += 1
         if is_core_head(_head(member)) and len(found) < _MAX_CORES:
-            found.append(f"{path}{_SEPARATOR}{member.name}")
+            found.append(in_archive(path, member.name))
     if not found:
         raise EvidenceError(
             f"is an archive of {count} files, none of which is a core that can be read in it",
@@ -72,6 +81,13 @@ def member_pieces(path: str, name: str, pieces: Iterator[bytes]) -> Iterator[byt
         EvidenceError: it is not there, or damaged.
 
     """
+    part = _PART.fullmatch(name)
+    if part is not None:
+        source = Source(expand(pieces))
+        if not is_core_archive(source.peek(HEAD)):
+            yield from _part_of(source, part)
+            return
+        pieces = source.rest()
     for member in _members(path, pieces):
         if member.name == name:
             yield from member.pieces
@@ -93,3 +109,33 @@ def _head(member: Member) -> bytes:
         return b"".join(itertools.islice(expand(member.pieces), 1))[:HEAD]
     except EvidenceError:
         return b""
+
+
+def _part_of(source: Source, part: re.Match[str]) -> Iterator[bytes]:
+    """So many bytes from an offset on, or what the numbers of an array there stand for.
+
+    Raises:
+        EvidenceError: they are not there.
+
+    """
+    left = int(part[2])
+    while left and (piece := source.take(min(left, PIECE))):
+        left -= len(piece)
+    left, begun, is_array = int(part[3]), b"", part[1] == "["
+    while left and (piece := source.take(min(left, PIECE))):
+        left -= len(piece)
+        *whole, begun = (begun + piece).split(b",") if is_array else (piece,)
+        yield _from_numbers(whole) if is_array else begun
+    if left:
+        raise EvidenceError("ends before the core in it does", remedy="export the journal again")
+    if is_array:
+        yield _from_numbers([begun])
+
+
+def _from_numbers(numbers: list[bytes]) -> bytes:
+    try:
+        return bytes(map(int, numbers))
+    except ValueError as error:
+        raise EvidenceError(
+            "holds an array that is no core", remedy="export the journal again"
+        ) from error

@@ -75,8 +75,9 @@ def journal_crash(fields: Fields) -> JournalCrash | None:
     message = fields.get("MESSAGE", "") + "\n" + fields.get("COREDUMP_STACKTRACE", "")
     core = fields.get("COREDUMP_FILENAME")
     state = CoreState.FILE if core is not None else CoreState.NONE
-    if fields.get("COREDUMP") == EMBEDDED:
-        state = CoreState.JOURNAL
+    where: str | None = None
+    if (value := fields.get("COREDUMP", "")).startswith(EMBEDDED):
+        state, where = CoreState.JOURNAL, value.removeprefix(EMBEDDED) or None
     package = _package(fields.get("COREDUMP_PACKAGE_JSON", ""))
     seconds = _seconds(fields)
     return JournalCrash(
@@ -85,6 +86,7 @@ def journal_crash(fields: Fields) -> JournalCrash | None:
         seconds=seconds,
         state=state,
         core=core or None,
+        member=f"core.{pid}{where}" if where is not None else None,
         truncated=fields.get("COREDUMP_TRUNCATED") == "1",
         core_limit=_number(fields.get("COREDUMP_RLIMIT")),
         architecture=_ARCHITECTURES.get(_binary(message) or package.get("", "")),

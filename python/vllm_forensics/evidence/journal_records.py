@@ -27,9 +27,14 @@ _LARGEST_LINE: Final = 64 << 20
 _MAX_FIELDS: Final = 1024
 _MAX_RECORDS: Final = 100_000
 EMBEDDED: Final = "(in the journal)"
-"""The value of a COREDUMP field: the core itself, which is not read here."""
+"""The value of a COREDUMP field begins so: the core itself, which is not read here.
+
+Behind it stands where that is in what was printed, if it is there whole: `@OFFSET+SIZE` of its
+bytes, `[OFFSET+SIZE` of an array of numbers."""
 
 _CORE_IN_JSON: Final = re.compile(rb'"COREDUMP" ?: ?\[')
+_ARRAY_END: Final = re.compile(rb"\]")
+_LINE_END: Final = re.compile(rb"\n")
 _INFO_LINE: Final = re.compile(r"^ *([A-Z][A-Za-z -]*[A-Za-z]): (.*)$")
 _INFO_START: Final = re.compile(r"^ *PID: \d+ \(", re.MULTILINE)
 _INFO_MORE: Final = re.compile(r"^ *Timestamp: ", re.MULTILINE)
@@ -101,24 +106,41 @@ def parse_coredumpctl(text: str) -> Iterator[Fields]:
 
 def _json_records(data: memoryview) -> Iterator[Fields]:
     pretty: list[bytes] | None = None
-    for line in _lines(data):
+    where = ""
+    for start, end in _lines(data):
+        line, found = _without_core(data, start, end)
         text = line.strip(b"\x1e\r ").removeprefix(b"data: ")
+        where = found or where
         if text == b"{":
             pretty = [text]
         elif pretty is not None:
             pretty.append(text)
             if text in {b"}", b"},"}:
-                yield from _json_record(b"".join(pretty).rstrip(b","))
-                pretty = None
+                yield from _json_record(b"".join(pretty).rstrip(b","), where)
+                pretty, where = None, ""
         elif text.startswith(b"{"):
-            yield from _json_record(text)
+            yield from _json_record(text, where)
+            where = ""
 
 
-def _json_record(text: bytes) -> Iterator[Fields]:
+def _without_core(data: memoryview, start: int, end: int) -> tuple[bytes, str]:
+    """A line without the core in it, and where that is; nothing of a line without end."""
+    core = _CORE_IN_JSON.search(data, start, end)
+    close = _ARRAY_END.search(data, core.end(), end) if core is not None else None
+    if core is None or close is None:
+        return (bytes(data[start:end]) if end - start < _LARGEST_LINE else b""), ""
+    before, after = data[start : core.start()], data[close.end() : end]
+    if len(before) + len(after) >= _LARGEST_LINE:
+        return b"", ""
+    line = bytes(before) + b'"COREDUMP":""' + bytes(after)
+    return line, f"[{core.end()}+{close.start() - core.end()}"
+
+
+def _json_record(text: bytes, where: str) -> Iterator[Fields]:
     if _MARK not in text:
         return
     core = _CORE_IN_JSON.search(text)
-    if core is not None:  # each of its bytes would become an object
+    if core is not None:  # over several lines; each of its bytes would become an object
         end = text.find(b"]", core.end())
         text = text[: core.start()] + b'"COREDUMP":""' + text[end + 1 :]
     try:
@@ -128,7 +150,7 @@ def _json_record(text: bytes) -> Iterator[Fields]:
     if isinstance(found, dict) and found.get("MESSAGE_ID") == COREDUMP_MESSAGE:
         values = {str(name): _json_value(value) for name, value in found.items()}
         if "COREDUMP" in values:
-            values["COREDUMP"] = EMBEDDED
+            values["COREDUMP"] = EMBEDDED + where
         yield {name: value for name, value in values.items() if value is not None}
 
 
@@ -154,26 +176,30 @@ def _export_records(data: memoryview) -> Iterator[Fields]:
             fields = {}
             continue
         name, equals, value = line.partition(b"=")
+        where = ""
         if not equals and at + 8 <= end:
             size = int.from_bytes(data[at : at + 8], "little")
             if at + 8 + size > end:
                 break
+            where = f"@{at + 8}+{size}"
             value = bytes(data[at + 8 : at + 8 + min(size, _LARGEST_VALUE)])
             at += 8 + size + 1
         if len(fields) < _MAX_FIELDS:
             key = name.decode("ascii", "replace")
             is_core = key == "COREDUMP"
-            fields[key] = EMBEDDED if is_core else value.decode("utf-8", "surrogateescape")
+            fields[key] = EMBEDDED + where if is_core else value.decode("utf-8", "surrogateescape")
     if fields.get("MESSAGE_ID") == COREDUMP_MESSAGE:
         yield fields
 
 
-def _lines(data: memoryview) -> Iterator[bytes]:
+def _lines(data: memoryview) -> Iterator[tuple[int, int]]:
+    """Where each line begins and ends."""
     at = 0
     while at < len(data):
-        line, at = _line_at(data, at)
-        if len(line) < _LARGEST_LINE:
-            yield line
+        found = _LINE_END.search(data, at)
+        end = found.start() if found is not None else len(data)
+        yield at, end
+        at = end + 1
 
 
 def _line_at(data: memoryview, at: int) -> tuple[bytes, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.capture.core_archive import in_archive
 from vllm_forensics.capture.core_keepers import systemd_facts
 from vllm_forensics.capture.core_sources import find_cores
 from vllm_forensics.capture.files import is_regular_file, written_s
@@ -84,7 +85,7 @@ def journals_among(paths: Sequence[str], since_s: float | None) -> Told:
         recent = [crash for crash in found if _is_since(crash, since_s)]
         if not found:
             told = replace(told, failures=(*told.failures, _nothing_in(path)))
-        told = _joined(told, _parted(recent, path))
+        told = _joined(told, _parted(recent, path, path))
     return told
 
 
@@ -163,7 +164,8 @@ def _crashes(records: Iterable[Fields]) -> list[JournalCrash]:
     return [crash for fields in records if (crash := journal_crash(fields)) is not None]
 
 
-def _parted(crashes: Iterable[JournalCrash], source: str) -> Told:
+def _parted(crashes: Iterable[JournalCrash], source: str, export: str | None = None) -> Told:
+    """`export` is the file that holds the cores that records have in themselves."""
     paths: list[str] = []
     records: list[tuple[str, JournalCrash]] = []
     without: dict[JournalCrash, Crash] = {}
@@ -171,6 +173,9 @@ def _parted(crashes: Iterable[JournalCrash], source: str) -> Told:
         if crash.core and is_regular_file(crash.core):
             paths.append(crash.core)
             records.append((crash.core, crash))
+        elif export is not None and crash.member is not None:
+            paths.append(in_archive(export, crash.member))
+            records.append((paths[-1], crash))
         else:
             without.setdefault(crash, crash_without_core(crash, source))
     return Told(paths=tuple(paths), records=tuple(records), crashes=tuple(without.values()))

@@ -52,6 +52,8 @@ class JournalCrash:
     state: CoreState
     core: str | None
     """Where the core was written, on the machine that crashed."""
+    member: str | None
+    """What a core in an exported journal is called as a part of that: `core.PID@OFFSET+SIZE`."""
     truncated: bool
     """The core was larger than what is kept, or than what is looked into."""
     core_limit: int | None

@@ -162,7 +162,22 @@ def test_a_core_in_a_json_record_is_passed_over_without_being_read() -> None:
 
     for form in (data, data.replace(b'"COREDUMP": [', b'"COREDUMP" : [')):
         [found] = parse_journal_export(memoryview(form))
-        assert (found["COREDUMP"], found["COREDUMP_COMM"]) == (EMBEDDED, "serve")
+        assert found["COREDUMP_COMM"] == "serve"
+        offset, size = place_of(found, "[")
+        assert form[offset : offset + size] == b"127, 69, 76, 70, " * 999 + b"127, 69, 76, 70"
+
+
+def test_a_core_over_many_lines_of_json_is_passed_over_and_named() -> None:
+    record = json.loads(json_record(COREDUMP=[127, 69, 76, 70]))
+
+    [found] = parse_journal_export(memoryview(json.dumps(record, indent=1).encode() + b"\n"))
+
+    assert found["COREDUMP"] == EMBEDDED
+
+
+def place_of(record: Fields, form: str) -> tuple[int, int]:
+    offset, _, size = record["COREDUMP"].removeprefix(EMBEDDED + form).partition("+")
+    return int(offset), int(size)
 
 
 # The export format.
@@ -175,8 +190,10 @@ def test_a_core_in_the_journal_is_passed_over_without_being_read() -> None:
 
     [found] = parse_journal_export(memoryview(data))
 
-    assert found["COREDUMP"] == EMBEDDED
+    offset, size = place_of(found, "@")
+    assert data[offset : offset + size] == core
     assert crash(found).state is CoreState.JOURNAL
+    assert crash(found).member == f"core.7@{offset}+{size}"
 
 
 def test_a_file_that_was_cut_off_keeps_the_records_before() -> None:

@@ -4,13 +4,14 @@ The records are tests/py/data/journal/: real ones, made by its make.sh.
 """
 
 import gzip
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from tests.py.integration.tool import COMMAND, Json, forensics
-from tests.py.support.core_builder import build_core
+from tests.py.support.core_builder import CoreSpec, build_core
 from tests.py.support.namespaces import need_own_mounts
 
 DATA = Path(__file__).parent.parent / "data" / "journal"
@@ -136,6 +137,48 @@ def test_a_core_that_is_here_is_read_and_the_record_adds_to_it(tmp_path: Path) -
     assert crash["kept_facts"]["unit"] == "serve.service"
     assert crash["command"].startswith("/opt/cache-demo/cache --port 80")
     assert any("cut off: it was larger" in gap["what"] for gap in crash["gaps"])
+
+
+def with_core_inside(form: str, core: bytes) -> bytes:
+    """The record as Storage=journal would have made it, behind another."""
+    whole = (DATA / f"kept.{form}").read_bytes()
+    other = whole.replace(b"14751", b"14752")
+    if form == "json":
+        record = json.loads(whole)
+        del record["COREDUMP_FILENAME"]
+        return other + json.dumps(record | {"COREDUMP": list(core)}).encode() + b"\n"
+    lines = [line for line in whole.split(b"\n") if not line.startswith(b"COREDUMP_FILENAME=")]
+    field = b"COREDUMP\n" + len(core).to_bytes(8, "little") + core
+    return other + b"\n".join([lines[0], field, *lines[1:]])
+
+
+@pytest.mark.parametrize("form", ["export", "json", "gz"])
+def test_a_core_in_the_journal_itself_is_read_out_of_what_was_exported(
+    tmp_path: Path, form: str
+) -> None:
+    core = build_core(CoreSpec(pid=14751))
+    export = with_core_inside("export" if form == "gz" else form, core)
+    place = tmp_path / f"crashes.{form}"
+    place.write_bytes(gzip.compress(export) if form == "gz" else export)
+
+    crashes = {crash["pid"]: crash for crash in told("--depth", "notes", place)["crashes"]}
+
+    assert crashes.keys() == {14751, 14752}
+    assert crashes[14751]["core"].startswith(f"{place}!/core.14751")
+    assert crashes[14751]["fault"]["kind"] == "null-dereference"
+    assert crashes[14751]["kept_facts"]["host"] == "crashed"
+    assert crashes[14752]["fault"]["kind"] == "unknown"
+
+
+def test_a_core_in_a_journal_that_is_none_is_a_failure(tmp_path: Path) -> None:
+    place = tmp_path / "crashes.export"
+    place.write_bytes(with_core_inside("export", b"no core at all"))
+
+    report = told(place)
+
+    [failure] = report["failures"]
+    assert failure["path"].startswith(f"{place}!/core.14751@")
+    assert [crash["pid"] for crash in report["crashes"]] == [14752]
 
 
 def test_many_records_become_groups_and_since_leaves_out_the_old(tmp_path: Path) -> None:
