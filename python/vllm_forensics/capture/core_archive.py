@@ -2,7 +2,8 @@
 
 Each is named `ARCHIVE!/MEMBER`. An archive is read as a stream, and no name in it becomes a path.
 The core in a record of an exported journal is `core.PID@OFFSET+SIZE`, where its bytes stand, or
-`core.PID[OFFSET+SIZE`, where JSON has them as an array of numbers.
+`core.PID[OFFSET+SIZE`, where JSON has them as an array of numbers; of journald's own files it is
+`core.PID@CURSOR`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 
 from vllm_forensics.capture.compressed import PIECE, Source, expand
 from vllm_forensics.capture.files import is_regular_file
+from vllm_forensics.capture.journal_core import is_record, journal_core
 from vllm_forensics.capture.log_archive import (
     ZIP_MAGICS,
     Member,
@@ -40,8 +42,9 @@ def archived_core(path: str) -> tuple[str, str] | None:
     """The archive and the member that `path` names; None for a path of another kind."""
     at = path.find(_SEPARATOR)
     while at >= 0:
-        if is_regular_file(path[:at]):
-            return path[:at], path[at + len(_SEPARATOR) :]
+        archive, member = path[:at], path[at + len(_SEPARATOR) :]
+        if is_regular_file(archive) or is_record(member):
+            return archive, member
         at = path.find(_SEPARATOR, at + 1)
     return None
 
@@ -81,6 +84,9 @@ def member_pieces(path: str, name: str, pieces: Iterator[bytes]) -> Iterator[byt
         EvidenceError: it is not there, or damaged.
 
     """
+    if is_record(name):
+        yield from journal_core(path, name)
+        return
     part = _PART.fullmatch(name)
     if part is not None:
         source = Source(expand(pieces))

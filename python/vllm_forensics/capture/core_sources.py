@@ -77,6 +77,8 @@ def _remote_cores(path: str) -> list[str]:
 
 def _archived(path: str) -> list[str]:
     """The cores of an archive; none where it is no archive, or its failure is yet to be told."""
+    if archived_core(path) is not None:
+        return []
     try:
         head = _expanded_head(path, _head_of(path))
         if not is_core_archive(head) or is_bundle(head):

@@ -13,6 +13,7 @@ from typing import Final
 from vllm_forensics.capture.compressed import expand, is_compressed
 from vllm_forensics.capture.core_sources import read_pieces
 from vllm_forensics.capture.files import map_file, open_regular
+from vllm_forensics.capture.journal_core import place_option
 from vllm_forensics.capture.process import Limits, find_program, run_program
 from vllm_forensics.capture.sparse_copy import copy_sparse
 from vllm_forensics.errors import EvidenceError, ToolError
@@ -33,6 +34,7 @@ _ASKED: Final = (
     *("COREDUMP_PACKAGE_NAME", "COREDUMP_PACKAGE_VERSION", "COREDUMP_CONTAINER_CMDLINE"),
 )
 """All but the environment, the open files, and a core in the journal itself."""
+_HELD: Final = ["--output-fields=MESSAGE_ID,COREDUMP"]
 
 
 def is_journal_place(path: str) -> bool:
@@ -83,8 +85,11 @@ def ask_journal(
     place: str | None = None,
     since_s: float | None = None,
     newest: int = _MAX_RECORDS,
+    whole: bool = True,
 ) -> bytes:
     """Records as `journalctl -o json`, the newest first; `place` is a journal file or a folder.
+
+    Not `whole`: only whether a core is in the record itself, which is printed as null then.
 
     Raises:
         ToolError: journalctl is missing, slow, or could not read the journal.
@@ -95,13 +100,13 @@ def ask_journal(
             "journalctl is not installed here, so the journal cannot be read",
             remedy="where it is: journalctl -o export --all > crashes.export, and give that file",
         )
-    where = [] if place is None else [_place_option(place), place]
+    where = [] if place is None else [place_option(place), place]
+    fields = ["--all", f"--output-fields={','.join(_ASKED)}"] if whole else _HELD
     since = [] if since_s is None else [f"--since=@{max(int(since_s), 0)}"]
     done = run_program(
         [
-            *("journalctl", "--no-pager", "--quiet", "--all", "--reverse", "--output=json"),
-            *(f"--lines={newest}", f"--output-fields={','.join(_ASKED)}"),
-            *where, *since, *matches,
+            *("journalctl", "--no-pager", "--quiet", "--reverse", "--output=json"),
+            *(f"--lines={newest}", *fields, *where, *since, *matches),
         ],
         limits=_LIMITS,
     )  # fmt: skip
@@ -128,10 +133,6 @@ def has_journal() -> bool:
 def this_host() -> str:
     """What this machine is called, as systemd notes it with a crash."""
     return socket.gethostname()
-
-
-def _place_option(place: str) -> str:
-    return "--directory" if os.path.isdir(place) else "--file"  # noqa: PTH112
 
 
 def _journal_files(folder: str) -> bool:

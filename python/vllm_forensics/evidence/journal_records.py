@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -30,7 +30,8 @@ EMBEDDED: Final = "(in the journal)"
 """The value of a COREDUMP field begins so: the core itself, which is not read here.
 
 Behind it stands where that is in what was printed, if it is there whole: `@OFFSET+SIZE` of its
-bytes, `[OFFSET+SIZE` of an array of numbers."""
+bytes, `[OFFSET+SIZE` of an array of numbers; or the record's own place, `@CURSOR`."""
+_CURSOR: Final = re.compile(r"s=[0-9a-f]{32};i=[0-9a-f]{1,16}(?=;|$)")
 
 _CORE_IN_JSON: Final = re.compile(rb'"COREDUMP" ?: ?\[')
 _ARRAY_END: Final = re.compile(rb"\]")
@@ -89,6 +90,18 @@ def parse_journal_export(data: memoryview) -> Iterator[Fields]:
     records = _json_records(data) if head.startswith(b"{") else _export_records(data)
     for _, record in zip(range(_MAX_RECORDS), records, strict=False):
         yield record
+
+
+def with_held_cores(records: Iterable[Fields], held: Iterable[Fields]) -> Iterator[Fields]:
+    """Records of a journal, of which those that `held` has a core of name their own place."""
+    cursors = {record.get("__CURSOR") for record in held if "COREDUMP" in record}
+    for record in records:
+        cursor = record.get("__CURSOR", "")
+        if cursor not in cursors:
+            yield record
+            continue
+        place = _CURSOR.match(cursor)
+        yield {**record, "COREDUMP": EMBEDDED + (f"@{place[0]}" if place is not None else "")}
 
 
 def parse_coredumpctl(text: str) -> Iterator[Fields]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from vllm_forensics.capture.core_archive import in_archive
@@ -28,6 +29,7 @@ from vllm_forensics.evidence.journal_records import (
     is_journal_export,
     parse_coredumpctl,
     parse_journal_export,
+    with_held_cores,
 )
 from vllm_forensics.investigate.recorded_crash import crash_without_core
 from vllm_forensics.model.journal import JournalCrash
@@ -92,11 +94,11 @@ def journals_among(paths: Sequence[str], since_s: float | None) -> Told:
 def live_journal(since_s: float | None) -> Told:
     """All crashes that this machine's own journal knows, the newest first."""
     try:
-        data = ask_journal(_MATCH, since_s=since_s)
+        found = _asked(_MATCH, since_s=since_s)
     except ToolError as error:
         failure = Failure(path="systemd's journal", error=error.message, remedy=error.remedy)
         return Told(failures=(failure,))
-    return _parted(_crashes(parse_journal_export(memoryview(data))), "systemd's journal")
+    return _parted(found, "systemd's journal")
 
 
 def newest_told(newest: Sequence[str]) -> Told:
@@ -104,10 +106,9 @@ def newest_told(newest: Sequence[str]) -> Told:
     if not has_journal():
         return Told(paths=tuple(newest))
     try:
-        data = ask_journal(_MATCH, newest=1)
+        record = next(iter(_asked(_MATCH, newest=1)), None)
     except ToolError:
         return Told(paths=tuple(newest))
-    record = next(iter(_crashes(parse_journal_export(memoryview(data)))), None)
     if record is None or record.seconds is None:
         return Told(paths=tuple(newest))
     if any((written_s(core) or 0.0) + _LAG_S > record.seconds for core in newest):
@@ -143,8 +144,7 @@ def _records(path: str, since_s: float | None) -> list[JournalCrash] | None:
     if is_remote(path):
         return None
     if is_journal_place(path):
-        data = ask_journal(_MATCH, place=path, since_s=since_s)
-        return _crashes(parse_journal_export(memoryview(data)))
+        return _asked(_MATCH, place=path, since_s=since_s)
     try:
         head = journal_head(path)
     except EvidenceError:
@@ -156,6 +156,27 @@ def _records(path: str, since_s: float | None) -> list[JournalCrash] | None:
         with opened_text(path) as text:
             return _crashes(parse_coredumpctl(bytes(text[:_MAX_TEXT]).decode("utf-8", "replace")))
     return None
+
+
+def _asked(
+    match: str,
+    *,
+    place: str | None = None,
+    since_s: float | None = None,
+    newest: int | None = None,
+) -> list[JournalCrash]:
+    """What a journal knows; which records hold their core themselves is asked where it matters.
+
+    Raises:
+        ToolError: journalctl is missing, slow, or could not read the journal.
+
+    """
+    ask = partial(ask_journal, match, place=place, since_s=since_s)
+    ask = ask if newest is None else partial(ask, newest=newest)
+    records = list(parse_journal_export(memoryview(ask())))
+    if all("COREDUMP_FILENAME" in record for record in records):
+        return _crashes(records)
+    return _crashes(with_held_cores(records, parse_journal_export(memoryview(ask(whole=False)))))
 
 
 def _crashes(records: Iterable[Fields]) -> list[JournalCrash]:

@@ -152,14 +152,16 @@ def with_core_inside(form: str, core: bytes) -> bytes:
     return other + b"\n".join([lines[0], field, *lines[1:]])
 
 
-@pytest.mark.parametrize("form", ["export", "json", "gz"])
-def test_a_core_in_the_journal_itself_is_read_out_of_what_was_exported(
-    tmp_path: Path, form: str
-) -> None:
+@pytest.mark.parametrize("form", ["export", "json", "gz", "journal", "folder"])
+def test_a_core_in_the_journal_itself_is_read_out_of_it(tmp_path: Path, form: str) -> None:
     core = build_core(CoreSpec(pid=14751))
-    export = with_core_inside("export" if form == "gz" else form, core)
+    export = with_core_inside("json" if form == "json" else "export", core)
     place = tmp_path / f"crashes.{form}"
-    place.write_bytes(gzip.compress(export) if form == "gz" else export)
+    if form in {"journal", "folder"}:
+        place = journal_of(export, tmp_path / ("ab" * 16) / "system.journal")
+        place = place if form == "journal" else tmp_path
+    else:
+        place.write_bytes(gzip.compress(export) if form == "gz" else export)
 
     crashes = {crash["pid"]: crash for crash in told("--depth", "notes", place)["crashes"]}
 
@@ -168,6 +170,17 @@ def test_a_core_in_the_journal_itself_is_read_out_of_what_was_exported(
     assert crashes[14751]["fault"]["kind"] == "null-dereference"
     assert crashes[14751]["kept_facts"]["host"] == "crashed"
     assert crashes[14752]["fault"]["kind"] == "unknown"
+
+
+def test_a_core_that_a_journal_file_no_longer_has_is_a_failure(tmp_path: Path) -> None:
+    export = with_core_inside("export", build_core(CoreSpec(pid=14751)))
+    place = journal_of(export, tmp_path / "system.journal")
+    gone = f"{place}!/core.14751@s={'ab' * 16};i=99"
+
+    [failure] = told("--depth", "notes", gone, status=2)["failures"]
+
+    assert failure["path"] == gone
+    assert "could not be read out of the journal" in failure["error"]
 
 
 def test_a_core_in_a_journal_that_is_none_is_a_failure(tmp_path: Path) -> None:
