@@ -87,12 +87,13 @@ def supervisor_log() -> Target:
 def journal() -> Target:
     """What journalctl and coredumpctl print of a crash."""
     records = importlib.import_module("vllm_forensics.evidence.journal_records")
+    people = importlib.import_module("vllm_forensics.evidence.coredumpctl_output")
     crash = importlib.import_module("vllm_forensics.evidence.journal_crash")
 
     def one(data: bytes) -> None:
         told = (
             *records.parse_journal_export(memoryview(data)),
-            *records.parse_coredumpctl(_text(data)),
+            *people.parse_coredumpctl(_text(data)),
             {"COREDUMP_PID": "1", "MESSAGE": _text(data), "COREDUMP_CGROUP": _text(data)},
         )
         for fields in told:

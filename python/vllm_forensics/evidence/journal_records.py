@@ -1,11 +1,10 @@
-"""Records of systemd-coredump in what journalctl and coredumpctl print.
+"""Records of systemd-coredump in what journalctl prints.
 
 `journalctl -o json` has one object a line (also with `data: ` or RS before it, or spread over lines
 by -o json-pretty); a value that is not UTF-8 is an array of bytes, one that is large and was not
 asked for with --all is null. `-o export` (systemd.io/JOURNAL_EXPORT_FORMATS) has NAME=VALUE lines;
 a value with line breaks or other bytes has its name alone on a line, then its size as 64 bits,
-little end first, then itself. `coredumpctl info` and `list` are for people, and name no field; they
-are read into the fields that they were made of.
+little end first, then itself.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any, Final
 
 Fields = Mapping[str, str]
@@ -25,7 +22,7 @@ _MARK: Final = COREDUMP_MESSAGE.encode()
 _LARGEST_VALUE: Final = 1 << 20
 _LARGEST_LINE: Final = 64 << 20
 _MAX_FIELDS: Final = 1024
-_MAX_RECORDS: Final = 100_000
+MAX_RECORDS: Final = 100_000
 EMBEDDED: Final = "(in the journal)"
 """The value of a COREDUMP field begins so: the core itself, which is not read here.
 
@@ -36,31 +33,6 @@ _CURSOR: Final = re.compile(r"s=[0-9a-f]{32};i=[0-9a-f]{1,16}(?=;|$)")
 _CORE_IN_JSON: Final = re.compile(rb'"COREDUMP" ?: ?\[')
 _ARRAY_END: Final = re.compile(rb"\]")
 _LINE_END: Final = re.compile(rb"\n")
-_INFO_LINE: Final = re.compile(r"^ *([A-Z][A-Za-z -]*[A-Za-z]): (.*)$")
-_INFO_START: Final = re.compile(r"^ *PID: \d+ \(", re.MULTILINE)
-_INFO_MORE: Final = re.compile(r"^ *Timestamp: ", re.MULTILINE)
-_INFO_FIELDS: Final = {
-    "Command Line": "COREDUMP_CMDLINE",
-    "Executable": "COREDUMP_EXE",
-    "Control Group": "COREDUMP_CGROUP",
-    "Unit": "COREDUMP_UNIT",
-    "User Unit": "COREDUMP_USER_UNIT",
-    "Slice": "COREDUMP_SLICE",
-    "Hostname": "COREDUMP_HOSTNAME",
-    "Package": "COREDUMP_PACKAGE_NAME",
-    "Container Command Line": "COREDUMP_CONTAINER_CMDLINE",
-}
-_NUMBERED: Final = {"UID": "COREDUMP_UID", "GID": "COREDUMP_GID", "Signal": "COREDUMP_SIGNAL"}
-_STORAGE: Final = re.compile(r"(?P<path>/.*?)(?: \((?P<state>[a-z, ]+)\))?$")
-_INFO_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC")
-_ROW: Final = re.compile(
-    r"^(?:[A-Z][a-z]{2} )?(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?P<zone>\S+) +(?P<pid>\d+) +"
-    r"(?P<uid>\d+) +(?P<gid>\d+) +(?P<signal>SIG[A-Z0-9+]+|\d+) +"
-    r"(?P<state>present|missing|none|truncated|inaccessible|journal|error|-) +"
-    r"(?P<exe>\S.{0,4096}?)"
-    r"(?: +(?P<size>-|[0-9.]+[BKMGT]?))?$",
-    re.MULTILINE,
-)
 
 
 def is_journal_export(head: bytes) -> bool:
@@ -72,15 +44,6 @@ def is_journal_export(head: bytes) -> bool:
     return is_object and any(name in head for name in (b'"__CURSOR"', b'"COREDUMP_', b'"_BOOT_ID"'))
 
 
-def is_coredumpctl(head: bytes) -> bool:
-    """Does a text begin like what coredumpctl prints, for people or as JSON?"""
-    text = head.decode("utf-8", "replace")
-    is_info = _INFO_START.search(text) is not None and _INFO_MORE.search(text) is not None
-    if is_info or _ROW.search(text) is not None:
-        return True
-    return text.lstrip().startswith("[") and '"corefile"' in text
-
-
 def parse_journal_export(data: memoryview) -> Iterator[Fields]:
     """The records of systemd-coredump in export format or JSON; whatever else there is, is skipped.
 
@@ -88,7 +51,7 @@ def parse_journal_export(data: memoryview) -> Iterator[Fields]:
     """
     head = bytes(data[:4096]).lstrip(b"\x1e\r\n ").removeprefix(b"data: ")
     records = _json_records(data) if head.startswith(b"{") else _export_records(data)
-    for _, record in zip(range(_MAX_RECORDS), records, strict=False):
+    for _, record in zip(range(MAX_RECORDS), records, strict=False):
         yield record
 
 
@@ -102,19 +65,6 @@ def with_held_cores(records: Iterable[Fields], held: Iterable[Fields]) -> Iterat
             continue
         place = _CURSOR.match(cursor)
         yield {**record, "COREDUMP": EMBEDDED + (f"@{place[0]}" if place is not None else "")}
-
-
-def parse_coredumpctl(text: str) -> Iterator[Fields]:
-    """The same of `coredumpctl info`, of `coredumpctl list` and of its `--json`."""
-    if text.lstrip().startswith("["):
-        yield from _listed_json(text)
-        return
-    starts = [found.start() for found in _INFO_START.finditer(text)]
-    for start, end in pairwise([*starts, len(text)]):
-        yield _info_record(text[start:end])
-    if not starts:
-        for _, row in zip(range(_MAX_RECORDS), _ROW.finditer(text), strict=False):
-            yield _row_record(row)
 
 
 def _json_records(data: memoryview) -> Iterator[Fields]:
@@ -230,78 +180,3 @@ def _line_at(data: memoryview, at: int) -> tuple[bytes, int]:
         position += len(piece)
         step = min(step * 2, 1 << 20)
     return held, len(data)
-
-
-def _info_record(text: str) -> Fields:
-    fields = {"MESSAGE_ID": COREDUMP_MESSAGE}
-    head, _, message = text.partition("Message: ")
-    for line in head.splitlines():
-        found = _INFO_LINE.match(line)
-        if found is None:
-            continue
-        name, value = found[1], found[2].strip()
-        number, _, words = value.partition(" ")
-        if name == "PID":
-            fields |= {"COREDUMP_PID": number, "COREDUMP_COMM": words.strip("()")}
-        elif name in _NUMBERED:
-            fields[_NUMBERED[name]] = number
-        elif name in _INFO_FIELDS:
-            fields[_INFO_FIELDS[name]] = value
-        elif name == "Timestamp" and (when := _INFO_TIME.search(value)) is not None:
-            fields["COREDUMP_TIMESTAMP"] = _microseconds(when[1])
-        elif name == "Storage":
-            fields |= _storage(value)
-    lines = (line.strip() for line in message.splitlines())
-    return fields | {"MESSAGE": "\n".join(lines)}
-
-
-def _storage(value: str) -> dict[str, str]:
-    if value.startswith("journal"):
-        return {"COREDUMP": EMBEDDED}
-    found = _STORAGE.fullmatch(value)
-    if found is None:
-        return {}
-    cut = {"COREDUMP_TRUNCATED": "1"} if "truncated" in (found["state"] or "") else {}
-    return {"COREDUMP_FILENAME": found["path"]} | cut
-
-
-def _row_record(row: re.Match[str]) -> Fields:
-    fields = _listed(row["pid"], row["uid"], row["state"], row["exe"])
-    if row["zone"] == "UTC":
-        fields["COREDUMP_TIMESTAMP"] = _microseconds(row["time"])
-    signal = row["signal"]
-    return fields | {
-        "COREDUMP_SIGNAL_NAME" if signal.startswith("S") else "COREDUMP_SIGNAL": signal
-    }
-
-
-def _listed_json(text: str) -> Iterator[Fields]:
-    try:
-        rows = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    for row in rows[:_MAX_RECORDS] if isinstance(rows, list) else ():
-        if isinstance(row, dict) and "pid" in row:
-            words = (row.get("pid"), row.get("uid"), row.get("corefile"), row.get("exe"))
-            fields = _listed(*(str(word) for word in words))
-            fields["COREDUMP_TIMESTAMP"] = str(row.get("time"))
-            yield fields | {"COREDUMP_SIGNAL": str(row.get("sig"))}
-
-
-def _listed(pid: str, uid: str, state: str, program: str) -> dict[str, str]:
-    """What a list says: not where a core lies, only that one is there."""
-    fields = {"MESSAGE_ID": COREDUMP_MESSAGE, "COREDUMP_PID": pid, "COREDUMP_UID": uid}
-    fields["COREDUMP_EXE"] = program
-    if state in {"present", "truncated", "inaccessible", "missing", "error"}:
-        fields["COREDUMP_FILENAME"] = ""
-    if state == "truncated":
-        fields["COREDUMP_TRUNCATED"] = "1"
-    return fields | ({"COREDUMP": EMBEDDED} if state == "journal" else {})
-
-
-def _microseconds(text: str) -> str:
-    try:
-        when = datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return ""
-    return str(int(when.timestamp()) * 1_000_000)

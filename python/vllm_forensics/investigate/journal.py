@@ -22,12 +22,11 @@ from vllm_forensics.capture.journal import (
 )
 from vllm_forensics.capture.remote_files import is_remote
 from vllm_forensics.errors import EvidenceError, ToolError
+from vllm_forensics.evidence.coredumpctl_output import is_coredumpctl, parse_coredumpctl
 from vllm_forensics.evidence.journal_records import (
     COREDUMP_MESSAGE,
     Fields,
-    is_coredumpctl,
     is_journal_export,
-    parse_coredumpctl,
     parse_journal_export,
     with_held_cores,
 )

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vllm_forensics.evidence.coredumpctl_output import is_coredumpctl, parse_coredumpctl
 from vllm_forensics.evidence.journal_crash import journal_crash
 from vllm_forensics.evidence.journal_records import (
     COREDUMP_MESSAGE,
     EMBEDDED,
     Fields,
-    is_coredumpctl,
     is_journal_export,
-    parse_coredumpctl,
     parse_journal_export,
 )
 from vllm_forensics.model.journal import CoreState, JournalCrash
