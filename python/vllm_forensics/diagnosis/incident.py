@@ -16,6 +16,7 @@ from vllm_forensics.diagnosis.incident_first import (
     first_death,
     subject_pid,
 )
+from vllm_forensics.diagnosis.incident_hearsay import hearsay_of, is_asked_for
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
@@ -38,7 +39,6 @@ from vllm_forensics.model.incident import (
 _MAX_EVIDENCE: Final = 12
 _IMPORT: Final = "<frozen importlib"
 _NUMBER: Final = re.compile(r"\d+")
-_CRASH: Final = re.compile(r"(?i)segfault|segmentation fault|sigsegv")
 _WHERE_COUNTS: Final = {
     CauseClass.NATIVE_FAULT,
     CauseClass.HEAP_CORRUPTION,
@@ -61,8 +61,11 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
     first = first_death(clues)
     if first is None:
         return None
-    first = _with_hearsay(first, reading)
     account = account_of(first, clues)
+    heard = hearsay_of(first, account, clues)
+    if heard is None and is_asked_for(first):
+        return None
+    account = account if heard is None else (*account, heard)
     death = _death(first, account, reading)
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)
@@ -79,14 +82,6 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         explanation=explanation(death, echoes, is_echo=is_echo),
         next_steps=next_steps(death),
     )
-
-
-def _with_hearsay(first: Clue, reading: IncidentReading) -> Clue:
-    """A stack that stands alone, and what the text around it says of a crash."""
-    if first.kind is not ClueKind.STACK or first.signal is not None or first.python:
-        return first
-    said = next((one for one in reading.seen_instead if _CRASH.search(one)), None)
-    return first if said is None else replace(first, detail=f"as {said}")
 
 
 def _visible_is_echo(first: Clue, last: int, echoes: Sequence[Echo]) -> bool:

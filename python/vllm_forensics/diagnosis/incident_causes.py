@@ -23,6 +23,8 @@ _WORDS: Final = {
     "SIGABRT": "abort() was called; the text does not say by whom",
 }
 
+_HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
+
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
 
 
@@ -39,6 +41,8 @@ def gpu(first: Clue, account: Sequence[Clue]) -> Cause | None:
             first.detail or first.text,
             Certainty.PROVED if sure else Certainty.LIKELY,
         )
+    if first.kind is ClueKind.STACK and first.source == "the GPU runtime":
+        return _cause(CauseClass.GPU_ASYNC, first.detail or first.text, Certainty.LIKELY)
     told = _what(first, account, _GPU)
     return _cause(CauseClass.GPU_ASYNC, told, Certainty.PROVED) if told is not None else None
 
@@ -135,13 +139,21 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """`Fatal Python error: Segmentation fault`, `exit code: -11`, a kernel's line."""
+    """`Fatal Python error: Segmentation fault`, `exit code: -11`, a kernel's line.
+
+    Only likely under somebody's sentence that the program segfaults.
+    """
     signal = _signal(first, account)
     if signal not in {"SIGSEGV", "SIGFPE", "SIGTRAP", "SIGSYS"}:
         return None
     told = next((one.detail for one in (first, *account) if one.source == "kernel"), None)
+    told = told or next((one.detail for one in (first, *account) if one.kind in _HEARD), None)
     words = told or first.detail if first.kind is ClueKind.SIGNAL else told
-    sure = any(one.exit is None or one.exit < 0 for one in (first, *account) if one.signal)
+    sure = any(
+        one.exit is None or one.exit < 0
+        for one in (first, *account)
+        if one.signal and one.kind not in _HEARD
+    )
     return _cause(
         CauseClass.NATIVE_FAULT,
         f"{signal}: {words or _WORDS.get(signal, 'a fatal signal')}",
@@ -154,13 +166,6 @@ def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if first.kind is not ClueKind.SIGNAL or _signal(first, account) is not None:
         return None
     return _cause(CauseClass.NATIVE_FAULT, "a fatal signal, which is not named", Certainty.LIKELY)
-
-
-def hearsay(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """A debugger's stack under somebody's sentence that the program segfaults."""
-    if first.kind is not ClueKind.STACK or first.detail is None or first.python:
-        return None
-    return _cause(CauseClass.NATIVE_FAULT, first.detail, Certainty.LIKELY)
 
 
 def aborted(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -179,7 +184,7 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 RULES: Final[tuple[Rule, ...]] = (
     hang, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, crashed, aborted,
-    hearsay, raised,
+    raised,
 )  # fmt: skip
 
 

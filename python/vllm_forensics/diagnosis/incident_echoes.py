@@ -11,7 +11,13 @@ from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 _MAX_ECHOES: Final = 100
 _OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
-_NO_ECHOES: Final = {ClueKind.STACK, ClueKind.START, ClueKind.NOT_MEMORY}
+_NO_ECHOES: Final = {
+    ClueKind.STACK,
+    ClueKind.START,
+    ClueKind.NOT_MEMORY,
+    ClueKind.HEARSAY,
+    ClueKind.MENTION,
+}
 
 
 def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ...]:

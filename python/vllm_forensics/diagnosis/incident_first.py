@@ -22,9 +22,11 @@ OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
 _ANY_TIME: Final = {*MACHINES, "systemd"}
 _NEAR: Final = 600
 _NEXT: Final = 4
+_MESSAGE: Final = 3
+"""So many lines the message of an exception may have before it comes to the point."""
 _RECORD: Final = 40
 """So many lines a container's record has at most."""
-_NO_ACCOUNT: Final = {ClueKind.ECHO, ClueKind.START}
+_NO_ACCOUNT: Final = {ClueKind.ECHO, ClueKind.START, ClueKind.HEARSAY, ClueKind.MENTION}
 _ADDED: Final = {ClueKind.STACK, ClueKind.NOT_MEMORY}
 _WITH_PLACE: Final = {
     ClueKind.SIGNAL,
@@ -64,6 +66,7 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         {ClueKind.STACK},
         {ClueKind.ECHO},
         {ClueKind.ABORT},
+        {ClueKind.HEARSAY},
     ):
         found = [clue for clue in clues if clue.kind in kinds and not _of_network(clue)]
         if found:
@@ -209,8 +212,7 @@ def _agrees(first: Clue, clue: Clue) -> bool:
 def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     """Of a clue without a process: its signal, its place and the process's role must fit."""
     if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT, ClueKind.HANG}:
-        same = clue.detail == first.detail or "SIGBUS" == clue.signal == first.signal
-        return clue.kind is first.kind and same
+        return _says_the_same(first, clue)
     if clue.kind is ClueKind.GPU:
         return first.kind is ClueKind.GPU
     ours, theirs = role_of_clue(first), role_of_clue(clue)
@@ -241,7 +243,18 @@ def _are_two_services(first: Clue, clue: Clue) -> bool:
     return names[0] != names[1] and all(name == name.lower() for name in names if name)
 
 
+def _says_the_same(first: Clue, clue: Clue) -> bool:
+    if clue.kind is ClueKind.ENVIRONMENT and first.kind is ClueKind.EXCEPTION:
+        return 0 < clue.line - first.line < _MESSAGE  # the message goes on
+    same = clue.detail == first.detail or "SIGBUS" == clue.signal == first.signal
+    return clue.kind is first.kind and same
+
+
 def _signals_fit(first: Clue, clue: Clue) -> bool:
+    if (first.kind, clue.kind) == (ClueKind.ABORT, ClueKind.SIGNAL) and (
+        0 < clue.line - first.line < _NEXT
+    ):
+        return True  # it gave up, and died while it did
     if clue.signal is not None and first.signal is not None:
         # A damaged heap may end a process before abort() does: the parent then tells of SIGSEGV.
         is_heap = first.kind is ClueKind.HEAP and clue.signal == "SIGSEGV"

@@ -9,7 +9,7 @@ from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtim
 from vllm_forensics.model.incident import NativeCall
 
 _HANDLERS: Final = re.compile(
-    r"(?:absl::|google::|folly::|ucs_|std::|TVMFFI|tvm::ffi::.*[Bb]acktrace|llvm::sys::|"
+    r"(?:absl::|google::|folly::|ucs_(?:debug|handle|error|fatal|log|backtrace)|std::|TVMFFI|tvm::ffi::.*[Bb]acktrace|llvm::sys::|"
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
     r"c10::(?:Error|detail|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
     r"rust_|_{0,2}rustc::|core::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
@@ -17,15 +17,17 @@ _HANDLERS: Final = re.compile(
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
     r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
     r"_{0,2}sigaction|funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
-    r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|"
+    r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
+    r"_{0,2}futex_|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
+    r"ggml_(?:print_backtrace|abort|uncaught_exception)|"
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
-    r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|faulthandler_|_Py_DumpStack|"
+    r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|pymain_|faulthandler_|_Py_DumpStack|"
     r"uwsgi_(?:backtrace|segfault)|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 _PRINTERS: Final = re.compile(
-    r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|ucs_|llvm::sys::|c10::FatalSignal"
+    r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|ucs_(?:debug|handle|error|fatal|log)|llvm::sys::|c10::FatalSignal"
 )
 """What printed the stack is no place, even where nothing else stands there."""
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
@@ -33,9 +35,9 @@ _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
 """Where a debugger stops before anything has happened, or while it reads the process itself."""
 _MAX_HANDLER: Final = 8
-_SIGNAL_LIBRARIES: Final = re.compile(
-    r"libucs\.so.*|libglog\.so.*|libtvm_ffi\.so.*|segfault-handler\.node"
-)
+_SIGNAL_LIBRARIES: Final = re.compile(r"libglog\.so.*|libtvm_ffi\.so.*|segfault-handler\.node")
+_UCX: Final = re.compile(r"libucs\.so.*")
+"""Handles signals and does work: its nameless frames are the handler's."""
 _SYSTEM: Final = re.compile(
     r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libdyld\.dylib|dyld|Python|"
     r"org\.python\.python|libruby[.-][\w.-]{1,20}|ntdll(?:\.dll)?|kernelbase(?:\.dll)?|kernel32(?:\.dll)?|"
@@ -56,6 +58,8 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     for call in calls:
         if call.module is not None and _is_runtime(call.module):
             continue
+        if call.function is None and _is_ucx(call.module):
+            continue
         if call.function is None:
             if call.module is not None:
                 return call
@@ -66,6 +70,7 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     # The standard library's templates are compiled into the library that uses them.
     for call in calls:
         is_printer = _PRINTERS.match(call.function or "") is not None
+        is_printer = is_printer or (call.function is None and _is_ucx(call.module))
         if call.module is not None and not is_printer and not _is_runtime(call.module):
             return NativeCall(function=None, module=call.module, offset=call.offset)
     return None
@@ -80,6 +85,10 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         named = {call.module for call in calls if call.module is not None}
         return calls[0] if len(named) == 1 else None
     return next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
+
+
+def _is_ucx(module: str | None) -> bool:
+    return _UCX.fullmatch(module or "") is not None
 
 
 def _is_runtime(module: str) -> bool:

@@ -316,6 +316,17 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "Workers would have started to exit with code 139.",
         "* thread #1, stop reason = signal SIGSTOP",
         "Such a container is usually listed as stopped with exit code 137.",
+        "# Fix a segmentation fault in the block manager",
+        "# [Bugfix] The server segfaults on empty input",
+        "# Handle a server that crashes with SIGSEGV",
+        "# How to debug a segmentation fault in Python",
+        "If you get a segmentation fault, update the driver.",
+        "When the pool is freed twice, the program segfaults.",
+        "It should no longer crash with a segmentation fault.",
+        "I ran it for a day and did not get a segfault.",
+        "The worker is crashed unexpectedly due to SIGSEGV or other unexpected errors.",
+        "- Fixed: the process crashed with signal 11 after a restart",
+        "- the engine no longer crashes with signal 11",
     ],
 )
 def test_prose_about_deaths_is_no_death(line: str) -> None:
@@ -331,6 +342,15 @@ def test_prose_about_deaths_is_no_death(line: str) -> None:
         "bash reported `Illegal instruction (core dumped)` and ended",
         "Segmentation fault (core dumped)",
         "Since the upgrade the workers started to exit with code 139.",
+        "# Segmentation fault when loading the second adapter",
+        "# [Bug]: server segfaults with two GPUs",
+        "# Illegal Instruction (Core Dumped)",
+        "# Pool server crashes with Signal (11)",
+        "Hello, I'm getting a segmentation fault. How do I go on?",
+        "When I load the second adapter I get a segfault.",
+        "After the update a segmentation fault is raised at the first request.",
+        "It worked for an hour and then the server segfaulted.",
+        "Server side: `[1]    4242 segmentation fault  ./serve --port 80`",
     ],
 )
 def test_somebody_who_saw_a_death_is_believed(line: str) -> None:
@@ -841,3 +861,152 @@ def test_what_only_a_sentence_tells_is_likely() -> None:
 
     assert told.first_death.cause.certainty is Certainty.LIKELY
     assert printed.first_death.cause.certainty is Certainty.PROVED
+
+
+def test_what_somebody_says_makes_the_cause_of_an_echo_likely() -> None:
+    incident = incident_of(
+        "# Engine segfaults after a day",
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+    )
+
+    assert incident.first_death.role is ProcessRole.ENGINE_CORE
+    assert incident.first_death.signal == "SIGSEGV"
+    assert incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+    assert incident.visible_error_is_echo
+
+
+def test_in_the_text_of_a_change_nobody_is_believed() -> None:
+    log = b"# Fix the pool's teardown\n\nI got a segmentation fault at exit.\n"
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+
+
+def test_the_last_line_of_a_dump_tells_of_a_death_whose_head_is_cut_off() -> None:
+    death = incident_of("(Worker pid=42) Extension modules: numpy.random._pcg64 (total: 1)")
+    assert (death.first_death.pid, death.first_death.role) == (42, ProcessRole.WORKER)
+    assert death.first_death.cause.kind is CauseClass.NATIVE_FAULT
+    assert death.first_death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_dump_that_a_healthy_process_was_asked_for_is_no_death() -> None:
+    dump = (
+        "Current thread 0x00007f1be0001234 (most recent call first):",
+        '  File "/opt/app/pool.py", line 12 in take',
+        "",
+    )
+    log = "\n".join(dump).encode()
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+    heard = incident_of("# Segmentation fault in take", *dump).first_death
+    assert (heard.python_function, heard.signal) == ("take", "SIGSEGV")
+    assert heard.cause.certainty is Certainty.LIKELY
+
+
+def test_a_stack_of_open_mpi_that_lost_its_head_is_of_a_fatal_signal() -> None:
+    death = incident_of(
+        "[node1:04242] [ 4] /opt/lib/libexample.so.9(+0x104e7a2)[0x7f6f0d6d97a2]",
+        "[node1:04242] [ 5] /opt/lib/libexample.so.9(+0x10512a7)[0x7f6f0d6dc2a7]",
+        "[node1:04242] [ 6] python(_PyObject_MakeTpCall+0x25b)[0x562fbb1f15eb]",
+    ).first_death
+
+    assert (death.pid, death.module) == (4242, "libexample.so.9")
+    assert death.cause.kind is CauseClass.NATIVE_FAULT
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_process_number_of_nought_is_none() -> None:
+    death = incident_of(
+        "mpirun noticed that process rank 0 with PID 0 on node n1 exited on signal 11",
+        "    [n1:00116] *** Process received signal ***",
+        "    [n1:00116] Signal: Segmentation fault (11)",
+        "    [n1:00116] [ 0] /lib/libc.so.6(+0x42520)[0x7f287b38d520]",
+        "    [n1:00116] [ 1] /opt/lib/libucs.so.0(ucs_arbiter_dispatch+0x72)[0x7f284a553862]",
+    ).first_death
+
+    assert (death.pid, death.module, death.function) == (116, "libucs.so.0", "ucs_arbiter_dispatch")
+
+
+def test_what_is_left_of_an_error_of_the_gpu_is_likely_one() -> None:
+    death = incident_of(
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+        "Exception raised from check at /src/c10/cuda/CUDAException.cpp:43:",
+        "frame #0: c10::Error::Error(std::string) + 0x96 (0x7fe043152446 in /lib/libc10.so)",
+        "frame #1: ns::wait() + 0x56 (0x7fe04447e486 in /lib/libtorch_cuda.so)",
+    ).first_death
+
+    assert death.cause.kind is CauseClass.GPU_ASYNC
+    assert death.cause.certainty is Certainty.LIKELY
+    assert death.function is None
+
+
+def test_a_message_that_goes_on_with_what_the_machine_lacks_tells_the_cause() -> None:
+    death = incident_of(
+        "[rank4]: Traceback (most recent call last):",
+        '[rank4]:   File "/opt/app/pool.py", line 12, in load',
+        "[rank4]: RuntimeError: the module cannot be imported because of the following error:",
+        "[rank4]: /opt/app/_pool.so: undefined symbol: _ZN2at4_ops4zeroE",
+    ).first_death
+
+    assert death.cause.kind is CauseClass.ENVIRONMENT
+    assert (death.role, death.module, death.python_function) == (
+        ProcessRole.WORKER,
+        "_pool.so",
+        "load",
+    )
+
+
+@pytest.mark.parametrize(
+    "end", [(), ("", "ImportError: cannot import name 'take' from 'pool'")], ids=["cut", "whole"]
+)
+def test_a_notebooks_traceback_is_read(end: tuple[str, ...]) -> None:
+    death = incident_of(
+        "ImportError                               Traceback (most recent call last)",
+        "Cell In[3], line 1",
+        "----> 1 import serve",
+        "",
+        "File /opt/app/serve.py:12, in load(name)",
+        "     11 def load(name):",
+        "---> 12     from pool import take",
+        "",
+        "File <frozen importlib._bootstrap>:1027, in _find_and_load(name, import_)",
+        *end,
+    ).first_death
+
+    assert death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert death.cause.detail.startswith("ImportError")
+    assert death.python_function == "load"
+
+
+def test_a_debugger_that_ggml_called_names_who_threw() -> None:
+    death = incident_of(
+        "#0  0x00007077fc4ea42f in __GI___wait4 (pid=822100) at wait4.c:30",
+        "#1  0x00007077fd4b292b in ggml_print_backtrace () from /opt/lib/libggml-base.so.0",
+        "#2  0x00007077fc8ae277 in std::terminate() () from /lib/libstdc++.so.6",
+        "#3  0x00007077fcc75c77 in accept_token(int) () from /opt/lib/libexample.so.0",
+    ).first_death
+
+    assert (death.signal, death.function) == ("SIGABRT", "accept_token")
+
+
+def test_gos_own_words_for_a_signal_in_c_are_read() -> None:
+    death = incident_of(
+        "SIGABRT: abort",
+        "PC=0x7f4e354d800b m=8 sigcode=18446744073709551610",
+        "goroutine 43 gp=0xc000002000 m=8 mp=0xc000500008 [syscall]:",
+        "runtime.cgocall(0x564b54b12c30, 0xc0000a1c00)",
+        "example.org/serve/pool._Cfunc_pool_take(0x7f4dc8000b60)",
+    ).first_death
+
+    assert (death.signal, death.function) == ("SIGABRT", "example.org/serve/pool._Cfunc_pool_take")
+
+
+def test_a_box_that_a_terminal_drew_around_a_log_is_no_part_of_it() -> None:
+    death = incident_of(
+        "\u2502 Signal (11) received.                                   \u2502",
+        "\u2502  0# 0x000055E2DF079299 in serve                          \u2502",
+        "\u2502  1# 0x00007F6CFA5A3210 in /lib/libc.so.6                 \u2502",
+        "\u2502  2# ns::take(int) in /opt/lib/libexample.so              \u2502",
+    ).first_death
+
+    assert (death.signal, death.module) == ("SIGSEGV", "libexample.so")

@@ -264,6 +264,16 @@ GPU: Final = Family(
                 ),
             )
         ),
+        *(
+            Phrase(  # torch's advice below an error, of which it is all that is left
+                ClueKind.STACK,
+                needle,
+                rf"^For debugging consider passing {needle}",
+                f"For debugging consider passing {needle}1",
+                detail="an error of the GPU, whose own line is cut off",
+            )
+            for needle in ("CUDA_LAUNCH_BLOCKING=", "AMD_SERIALIZE_KERNEL=", "HIP_LAUNCH_BLOCKING=")
+        ),
         Phrase(
             ClueKind.GPU,
             "NVRM: Xid ",

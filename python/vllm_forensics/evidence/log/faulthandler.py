@@ -14,7 +14,13 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import base_name, clue_at, signal_in
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 
-NEEDLES: Final = (b"Fatal Python error: ", b"Windows fatal exception: ", b"Timeout (")
+NEEDLES: Final = (
+    b"Fatal Python error: ",
+    b"Windows fatal exception: ",
+    b"Timeout (",
+    b"Extension modules: ",
+    b"Current thread 0x",
+)
 _HEADER: Final = re.compile(
     # pytest's progress may stand before it in the same line: ..s.F
     r"(?:^|.*?[^`\w'\"]|.{0,200}?[.sxXFEpP]{3,400})?"
@@ -41,23 +47,26 @@ _BINARY: Final = re.compile(
 _TIMEOUT: Final = re.compile(r"Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!")
 _MAX_FRAMES: Final = 128
 _PATIENCE: Final = 40
-_PLAIN: Final = ("Python runtime state", "Extension modules:", "  Garbage-collecting", "  <")
+_MODULES: Final = "Extension modules: "
+"""The last line of a dump, which only a fatal error's has."""
+_PLAIN: Final = ("Python runtime state", "  Garbage-collecting", "  <")
 
 
 class FaultBlock:
     """One dump, while it is read."""
 
     def __init__(self, line: LogLine, what: str) -> None:
-        """Begin with the line that names the error."""
+        """Begin with the line that names the error; `what` is empty where that was cut off."""
         is_signal = _SIGNALS.match(what) is not None
         is_heap = _DAMAGE.search(what) is not None
         self._is_timeout = _TIMEOUT.match(what) is not None
         kind = ClueKind.SIGNAL if is_signal else ClueKind.HEAP if is_heap else ClueKind.ABORT
-        signal = signal_in(what) if is_signal else "SIGABRT"
+        kind = kind if what else ClueKind.STACK
+        signal = signal_in(what) if is_signal else "SIGABRT" if what else None
         self._clue = replace(
             clue_at(line, ClueKind.HANG if self._is_timeout else kind, "faulthandler"),
             signal=None if self._is_timeout else signal,
-            detail=None if is_signal else what,
+            detail=None if is_signal else what or None,
         )
         self._python: list[PythonCall] = []
         self._native: list[NativeCall] = []
@@ -92,8 +101,10 @@ class FaultBlock:
                         offset=binary["offset"],
                     )
                 )
-        elif text.startswith("Extension modules:"):
+        elif text.startswith(_MODULES):
             self._ended = True
+            if self._clue.kind is ClueKind.STACK:
+                self._clue = replace(self._clue, kind=ClueKind.SIGNAL)
         elif _C_STACK.match(text) is None and not text.startswith(_PLAIN) and text.strip():
             taken = False
         self._silent = 0 if taken else self._silent + 1
@@ -115,10 +126,14 @@ def _open_timeout(line: LogLine) -> FaultBlock | None:
     return FaultBlock(line, match[0]) if match is not None else None
 
 
-def open_fault(line: LogLine) -> FaultBlock | None:
-    """A dump that begins in this line."""
+def open_fault(line: LogLine, *, is_alone: bool) -> FaultBlock | None:
+    """A dump that begins in this line; without its head, where no other dump is being read."""
     if line.text.startswith("Timeout ("):
         return _open_timeout(line)
+    if is_alone and line.text.startswith((_MODULES, "Current thread 0x")):
+        block = FaultBlock(line, "")
+        block.feed(line)
+        return block
     if "atal Python error: " not in line.text and "Windows fatal ex" not in line.text:
         return None
     match = _HEADER.match(line.text)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
-_ENDED: Final = r"(?:killed|terminated|signaled|died|exited|crashed|ended|stopped|shut ?down)"
+_ENDED: Final = (
+    r"(?:killed|terminated|signaled|died|exited|crash(?:ed|es|ing)|ended|stopped|shut ?down)"
+)
 _EXAMPLE_VERBS: Final = (
     ("by signal ", "Worker process 4242 was killed by signal 9"),
     ("by signal: ", "WARN: child terminated by signal: 11: Segmentation fault"),
@@ -16,6 +19,9 @@ _EXAMPLE_VERBS: Final = (
         "on signal ",
         "mpirun noticed that process rank 2 with PID 4242 on node n1 exited on signal 11",
     ),
+    ("with Signal (", "# The server crashes with Signal (11)"),
+    ("with signal (", "the server crashes with signal (11) after some time"),
+    ("with signal: ", "the server crashed with signal: 11"),
     ("from signal ", "child 4242 died from signal 11"),
     ("to signal ", "Worker with pid 4242 was terminated due to signal 9"),
 )
@@ -185,7 +191,7 @@ MASTERS: Final = Family(
                 needle,
                 r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard)\b.{0,80}?)?"
                 rf"(?:(?:pid|PID|process)[ =:]{{1,2}}(?P<pid>\d+)\b.{{0,60}})?\b{_ENDED}\b"
-                rf"(?: \w+){{0,2}} {needle}(?P<signal>\d+|SIG\w+)",
+                rf"(?: \w+){{0,2}} {re.escape(needle)}(?P<signal>\d+|SIG\w+)",
                 example,
                 of_another=True,
                 in_prose=True,

@@ -265,6 +265,13 @@ FORMS: Final = (
         holds='", line ',
     ),
     Form(
+        writer="Ray, older",
+        example="    ns::Pool::take()",
+        pattern=r"\s{2,8}(?P<function>(?:[\w~<>, *&]{1,200}::){1,12}[\w~<>]{1,200}\(\))$",
+        begins=r"[\w~<*&,]",
+        holds="()",
+    ),
+    Form(
         writer="Rust",
         example="   4: ns::f",
         pattern=r"\s{0,4}\d{1,3}: +(?:0x[0-9a-f]+ - )?"

@@ -23,7 +23,7 @@ _HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
 _GAVE_UP: Final = re.compile(
     r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
-    r"fatal_error"
+    r"fatal_error|std::terminate\b|ggml_(?:abort|uncaught_exception)"
 )
 _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
@@ -33,6 +33,8 @@ _LONE: Final = (
     re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
     re.compile(r"\s*\[0x0\]\s{1,4}[A-Za-z_][\w.-]{0,120}[!+]"),
 )
+_MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
+"""Open MPI's, which it prints in its signal handler alone."""
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
@@ -47,6 +49,11 @@ def begins_lone_stack(text: str) -> bool:
 def is_own_frame(text: str) -> bool:
     """Does the line tell a death by the frame that it holds: a handler's, or Apple's list?"""
     return TRIGGERED in text or is_handler_frame(text)
+
+
+def goes_on_in_handler(line: LogLine) -> bool:
+    """Is it a frame that Open MPI's signal handler prints, from a stack that lost its head?"""
+    return line.pid is not None and _MPI.match(line.text) is not None
 
 
 class NativeBlock:
@@ -148,7 +155,8 @@ class NativeBlock:
         """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
         listed = self._apple.calls() if self._apple is not None else ()
         calls = (*self._clue.native, *self._calls, *listed)
-        if self._clue.kind is ClueKind.STACK and len(calls) < (1 if self._last_first else 2):
+        few = 0 if self._clue.detail else 1 if self._last_first else 2
+        if self._clue.kind is ClueKind.STACK and len(calls) < few:
             return None
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:

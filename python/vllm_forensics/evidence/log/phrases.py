@@ -183,8 +183,8 @@ def _clue(line: LogLine, phrase: Phrase, source: str, groups: dict[str, str | No
     detail = groups.get("detail") or phrase.detail
     return replace(
         clue,
-        pid=int(pid) if pid else None,
-        name=groups.get("name"),
+        pid=(int(pid) or None) if pid else None,
+        name=(groups.get("name") or "").strip() or None,
         of_another=phrase.of_another,
         signal=signal,
         exit=status,

@@ -16,7 +16,8 @@ _QUOTES: Final = "\"\u201c\u2018'`"
 _MARKS: Final = f" {_QUOTES}"
 _DOUBT: Final = re.compile(
     r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
-    r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?)(?!\w)"
+    r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?|"
+    r"handl(?:e[sd]?|ing))(?!\w)"
 )
 _EXPLAINS: Final = re.compile(
     r"\W{0,4}(?:\([^()]{1,40}\) )?(?:means?|indicates?|signif(?:y|ies)|stands for|refers to|"

@@ -15,9 +15,18 @@ _HEADER: Final = re.compile(r"(?<!C\+\+ )Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
 )
+_NOTEBOOK: Final = re.compile(
+    # IPython: File /opt/app/a.py:12, in f(x); Cell In[3], line 1; older: /opt/app/a.py in f(x)
+    r"(?:File )?(?P<file>[/~<](?:frozen )?[^\s:,]{1,300})(?::(?P<line>\d{1,9})\S{0,4},)? in "
+    r"(?P<function>\S[^(]{0,200})"
+    r"|(?:Cell|Input) In ?\[\d{1,6}\](?:, line (?P<cell>\d{1,9})|, in )"
+)
+_ARROW: Final = re.compile(r"-{1,5}> \d{1,6} ")
+"""IPython's mark of the line that was executed."""
 _HEADLESS: Final = re.compile(
     r"\s*File \"(?:[^\"]{1,400}\.pyx?|<(?:string|stdin|frozen [\w.]{1,80})>)\", line \d{1,9}, in \S"
 )
+_NAMED: Final = re.compile(r"(?P<type>[A-Z]\w{2,80}) {2,80}Traceback \(most recent call last\)")
 _LAST: Final = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{1,80})(?:: (?P<message>.*)|:? *$)"
 )
@@ -61,6 +70,9 @@ class TracebackBlock:
         self._after_frame = False
         self._end: LogLine | None = None
         """The last line of source."""
+        named = _NAMED.match(line.text)
+        self._named = named["type"] if named is not None else None
+        """IPython names the exception in front of the heading as well."""
         self.last: LogLine | None = None
         """The line that names the exception."""
         self.name: str | None = None
@@ -72,19 +84,13 @@ class TracebackBlock:
             return False
         self._lines += 1
         text = line.text
-        frame = _FRAME.match(text)
-        if frame is not None:
-            self._frames.append(
-                PythonCall(
-                    function=(frame["function"] or "<module>").strip(),
-                    file=frame["file"],
-                    line=int(frame["line"]),
-                )
-            )
+        call = _call(text) or (_notebook_call(text) if self._named is not None else None)
+        if call is not None:
+            self._frames.append(call)
             del self._frames[:-_MAX_FRAMES]
             self._after_frame = True
             return True
-        if not text.strip() or text.startswith("  "):
+        if not text.strip() or text.startswith("  ") or _ARROW.match(text) is not None:
             self._end = line if text.strip() else self._end
             return True
         bare = text.lstrip(_DECORATION)
@@ -145,9 +151,10 @@ class TracebackBlock:
     def _cut_off(self) -> Clue | None:
         """The exception of a traceback that ends in the line that raises it."""
         match = _RAISE.match(self._end.text) if self._end is not None else None
-        if match is None or self._end is None or self.is_group:
+        raised = match["type"] if match is not None else self._named
+        if raised is None or self._end is None or self.is_group or not self._frames:
             return None
-        name = match["type"].rpartition(".")[2]
+        name = raised.rpartition(".")[2]
         return replace(
             clue_at(
                 self._end, ClueKind.ECHO if name in ECHO_TYPES else ClueKind.EXCEPTION, "python"
@@ -155,6 +162,23 @@ class TracebackBlock:
             detail=f"{name}, whose message is cut off",
             python=tuple(reversed(self._frames)),
         )
+
+
+def _call(text: str) -> PythonCall | None:
+    frame = _FRAME.match(text)
+    if frame is None:
+        return None
+    function = (frame["function"] or "<module>").strip()
+    return PythonCall(function=function, file=frame["file"], line=int(frame["line"]))
+
+
+def _notebook_call(text: str) -> PythonCall | None:
+    frame = _NOTEBOOK.match(text)
+    if frame is None:
+        return None
+    function = (frame["function"] or "<module>").strip()
+    line = int(frame["line"] or frame["cell"] or 0)
+    return PythonCall(function=function, file=frame["file"] or "<cell>", line=line)
 
 
 def link(text: str) -> Follows | None:

@@ -206,8 +206,8 @@ HANDLERS: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            "terminated with signal SIG",
-            r"[Pp]rogram terminated with signal (?P<signal>SIG\w{1,60})",
+            " with signal SIG",
+            r"[Pp]rogram \w{4,12} with signal (?P<signal>SIG\w{1,60})",
             "Program terminated with signal SIGSEGV, Segmentation fault.",
         ),
         Phrase(
@@ -246,6 +246,22 @@ PANICS: Final = Family(
             "[signal SIG",
             r"\[signal (?P<signal>SIG\w{1,60}): (?P<detail>[^\]]{1,160})\]",
             "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x48f1c2]",
+        ),
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                f"{name}: {words}",
+                rf"^(?P<signal>{name}): (?P<detail>{words})(?:$|[\s\\])",
+                f"{name}: {words}",
+            )
+            for name, words in (
+                ("SIGSEGV", "segmentation violation"),
+                ("SIGABRT", "abort"),
+                ("SIGBUS", "bus error"),
+                ("SIGFPE", "floating-point exception"),
+                ("SIGILL", "illegal instruction"),
+                ("SIGTRAP", "trace trap"),
+            )
         ),
         Phrase(
             ClueKind.ABORT,

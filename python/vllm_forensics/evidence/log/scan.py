@@ -11,12 +11,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import faulthandler, python_traceback, records, titles, transcript
+from vllm_forensics.evidence.log import (
+    faulthandler,
+    hearsay,
+    python_traceback,
+    records,
+    titles,
+    transcript,
+)
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.hearsay import Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
-from vllm_forensics.evidence.log.native_stack import NativeBlock, begins_lone_stack, is_own_frame
+from vllm_forensics.evidence.log.native_stack import (
+    NativeBlock,
+    begins_lone_stack,
+    goes_on_in_handler,
+    is_own_frame,
+)
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.python_traceback import (
@@ -39,7 +52,7 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ")
+_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x")
 _STOPS: Final = (b"reakpoint ", b"stop reason = ")
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
@@ -47,8 +60,6 @@ _STOP: Final = re.compile(
 )
 _STOPPED: Final = 8
 """So many lines below a debugger's own stop a stack tells of no death."""
-_HEARSAY: Final = (b"egfault", b"egmentation fault", b"SIGSEGV")
-"""Who speaks of a crash in prose is remembered: a stack that stands alone then has a reason."""
 _NEEDLES: Final = tuple(
     dict.fromkeys(
         (
@@ -60,7 +71,7 @@ _NEEDLES: Final = tuple(
             *transcript.NEEDLES,
             *_STACKS,
             *_STOPS,
-            *_HEARSAY,
+            *hearsay.NEEDLES,
         )
     )
 )
@@ -74,6 +85,8 @@ _TAIL: Final = 1 << 13
 _WITH_STACK: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
 }  # fmt: skip
+_BEGINNING: Final = 2_000
+"""A title stands in so many bytes."""
 _PREFIX: Final = re.compile(rb"\((\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(\d{1,9})[^()\n]{0,80}\)")
 _CLOCK: Final = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(
@@ -145,6 +158,7 @@ class _Scanner:
         self._seen: list[str] = []
         self._stop = -_STOPPED - 1
         self._record = Record()
+        self._hearsay = Hearsay()
         self._links: dict[str, tuple[Follows, int]] = {}
 
     def feed(self, piece: bytes) -> None:
@@ -190,6 +204,8 @@ class _Scanner:
 
     def _read(self, data: bytes, end: int) -> None:
         self._sanitized.feed(data[:end] if end < len(data) else data, self._line)
+        if not self._line:
+            self._hearsay.begin(data[:_BEGINNING])
         position, first = 0, self._line
         search = Search(data, self._words, end)
         hit = search.next_hit(0)
@@ -262,7 +278,11 @@ class _Scanner:
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
         """Open the dump, traceback or stack that begins in this line."""
-        opened: Block | None = open_fault(line) or open_traceback(line) or open_status(line)
+        opened: Block | None = (
+            open_fault(line, is_alone=not isinstance(block, FaultBlock))
+            or open_traceback(line)
+            or open_status(line)
+        )
         if isinstance(opened, TracebackBlock) and not line.text.lstrip(" +|").startswith("Trace"):
             told = BOOK.read(line)  # a record without newlines: the end is told before it
             if told is not None and told.of_another:
@@ -271,6 +291,9 @@ class _Scanner:
             opened = open_headless(line)
         if opened is None and line.number - self._stop > _STOPPED and _is_lone(line, block):
             opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
+            opened.feed(line)
+        if opened is None and block is None and goes_on_in_handler(line):
+            opened = NativeBlock(clue_at(line, ClueKind.SIGNAL, "a signal handler"))
             opened.feed(line)
         if opened is None:
             follows = link(line.text)
@@ -281,6 +304,8 @@ class _Scanner:
         if isinstance(opened, TracebackBlock):
             opened.name = self._record.child_above(line.number)
         self._open(line.stream, opened)
+        if opened.done:
+            self._close(line.stream)
         return True
 
     def _phrase(self, line: LogLine) -> None:
@@ -290,19 +315,7 @@ class _Scanner:
             self._blocks.pop(line.stream, None)
             return
         if clue is None:
-            if block is not None:
-                block.feed(line)
-            if self._record.note(line):
-                return
-            if _STOP.search(line.text) is not None:
-                self._stop = line.number
-            elif (
-                block is None
-                and len(self._seen) < _SEEN_MAX
-                and (match := _MENTION.search(line.text))
-            ):
-                start = max(0, match.start() - 40)
-                self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
+            self._no_phrase(line, block)
             return
         clue = decoded(clue) if clue.source == "kernel" else self._record.complete(clue)
         if clue.kind in _WITH_STACK and clue.source != "kernel":
@@ -315,6 +328,22 @@ class _Scanner:
             self._open(line.stream, opened)
         else:
             self._add(clue)
+
+    def _no_phrase(self, line: LogLine, block: Block | None) -> None:
+        """A part of something else, or a word about deaths."""
+        if block is not None:
+            block.feed(line)
+        if self._record.note(line):
+            return
+        if block is None and (told := self._hearsay.read(line)) is not None:
+            self._add(told)
+        if _STOP.search(line.text) is not None:
+            self._stop = line.number
+            return
+        match = _MENTION.search(line.text) if block is None else None
+        if match is not None and len(self._seen) < _SEEN_MAX:
+            start = max(0, match.start() - 40)
+            self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
 
     def _open(self, stream: str, block: Block) -> None:
         self._close(stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from vllm_forensics.evidence.log.phrases import Family, Phrase
@@ -29,6 +30,12 @@ LOADER: Final = Family(
             r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240})\)?: "
             r"undefined symbol: [\w@.]{1,300})",
             "ImportError: /opt/app/_C.abi3.so: undefined symbol: _ZN2at4_ops5exampleE",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "undefined symbol: ",
+            r"(?:^|[`'\"]|Error: )(?P<detail>undefined symbol: [\w@.]{3,300})",
+            "ImportError: undefined symbol: _ZN2at4_ops5exampleE",
         ),
         Phrase(
             ClueKind.ENVIRONMENT,
@@ -117,12 +124,21 @@ SHELL: Final = Family(
                 ("Trace/breakpoint trap", "Trace/breakpoint trap (core dumped)"),
             )
         ),
-        Phrase(
-            ClueKind.SIGNAL,
-            "(core dumped)",
-            rf"(?:^|\W)(?:line \d{{1,9}}: +(?P<pid>\d{{1,20}}) )?(?P<signal>{_DEATHS}) +"
-            r"\(core dumped\)",
-            "timeout: Segmentation fault (core dumped)",
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                needle,
+                rf"(?:^|\W)(?:line \d{{1,9}}: +(?P<pid>\d{{1,20}}) )?(?P<signal>{deaths}) +"
+                rf"{re.escape(needle)}",
+                f"timeout: Segmentation fault {needle}",
+            )
+            for needle, deaths in (
+                ("(core dumped)", _DEATHS),
+                # in titles
+                ("(Core dumped)", f"(?i:{_DEATHS})"),
+                ("(Core Dumped)", f"(?i:{_DEATHS})"),
+                ("(CORE DUMPED)", f"(?i:{_DEATHS})"),
+            )
         ),
         Phrase(
             ClueKind.SIGNAL,
@@ -140,14 +156,14 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "egmentation fault",
-            r"^\[\d{1,20}\] +[+-]? *(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
+            r"(?:^|`)\[\d{1,20}\] +[+-]? *(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
             "[1]    4242 segmentation fault (core dumped)  python serve.py",
         ),
         *(
             Phrase(
                 ClueKind.SIGNAL,
                 f" {word}",
-                rf"^\[\d{{1,20}}\] +[+-]? *(?P<pid>\d{{1,20}}) (?P<signal>{word}) ",
+                rf"(?:^|`)\[\d{{1,20}}\] +[+-]? *(?P<pid>\d{{1,20}}) (?P<signal>{word}) ",
                 f"[1]  + 4242 {word}      python serve.py",
             )
             for word in ("abort", "bus error", "illegal hardware instruction", "trace trap")
@@ -163,7 +179,7 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " killed   ",
-            r"^\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>killed) ",
+            r"(?:^|`)\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>killed) ",
             "[1]    4242 killed     python serve.py",
         ),
     ),
@@ -279,6 +295,13 @@ CONTAINERS: Final = Family(
             "Exit Code: ",
             r"Exit Code: {1,12}(?P<exit>\d{1,3})\b",
             "      Exit Code:    137",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "xit code: ",
+            r"^Exit code: (?P<exit>\d{1,3})\. Reason: ",
+            "Exit code: 1. Reason: the server could not start",
             of_another=True,
         ),
         Phrase(

@@ -37,6 +37,8 @@ _JSON_STREAMS: Final = ("pod", "pod_name", "container", "container_name", "_PID"
 _WRITTEN_NEWLINE: Final = re.compile(r"\\n(?=\s{0,8}#\d|==|=>|SUMMARY|READ|WRITE|\s{0,4}0x|freed)")
 _ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
 _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
+_BOX: Final = re.compile(r"^[ \t]{0,8}[\u2502\u2503] ?(.*?)[ \t]*[\u2502\u2503]?[ \t]*$")
+"""What a terminal's window draws around a log."""
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
 """What makes a closer look at a line's markup worth while."""
@@ -48,6 +50,8 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
     if text.startswith(_PLAIN) and text.find("#", 6) < 0 and _MARK.search(text) is None:
         return [LogicalLine("", text[:MAX_TEXT].rstrip("\r\0"))]
     text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
+    if "\u2502" in text or "\u2503" in text:
+        text = _BOX.sub(r"\1", text)
     stream, text = strip_prefixes(text)
     if text.startswith("{") and text.rstrip().endswith("}"):
         inner = _from_json(text)

@@ -42,7 +42,7 @@ def plain_line(raw: bytes) -> str | None:
     if number > 5 or raw.startswith(_ESCAPED, number):
         return None
     if raw.startswith(b" "):
-        if b">" in raw and raw.lstrip(b" ").startswith(b">"):  # quoted
+        if raw.lstrip(b" ").startswith((b">", b"[", b"(")):  # quoted, or a process's name
             return None
     elif raw and not raw.startswith(_HEADS):
         return None

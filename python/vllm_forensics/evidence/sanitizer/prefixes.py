@@ -65,6 +65,13 @@ _QUOTES: Final = (
     Alternative(r"[ \t|]", r"[ \t]{0,8}\|(?: |$)"),
     Alternative("#", r"##\[\w{1,12}\]"),
     Alternative("#", r"#{2,6} (?=\S)"),
+    # what a list or a block of markdown moved to the right
+    Alternative(
+        r"[ \t]",
+        r"[ \t]{1,12}(?=\[[\w.-]{1,80}:\d{1,9}\] |\[rank\d{1,5}\]|\([^()=]{0,60}\bpid=\d)",
+    ),
+    # llama-server's router: the port of the server that wrote the line
+    Alternative(r"\[", r"\[\d{4,5}\] (?=[#\w/.~])(?![Ss]ignal)"),
     Alternative("[\x1b_]", r"\x1b?_bk;t=\d{10,16}\x07?"),
 )
 # docker build: #12 3.456

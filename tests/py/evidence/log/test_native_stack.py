@@ -8,6 +8,7 @@ from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import ClueKind
 
 FRAMES = {
+    "Ray, older": ("    ns::Pool::take()", "ns::Pool::take()", None),
     "abseil": ("    @     0x7f1be0001234        192  ns::f()", "ns::f()", None),
     "c10": ("frame #3: ns::f() + 0x57 (0x7f1be0001234 in /lib/libx.so)", "ns::f()", "libx.so"),
     "backtrace_symbols": ("/lib/libx.so(f+0x2dc) [0x7f1be0001234]", "f", "libx.so"),

@@ -1,0 +1,35 @@
+"""What people's words about a crash add to a death whose cause nothing else tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.model.incident import Clue, ClueKind
+
+_OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
+_DUMPS: Final = "faulthandler"
+
+
+def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> Clue | None:
+    """What somebody says of a death of which neither signal nor status is told.
+
+    For a stack that stands alone the mere word is enough: it says why the stack was printed.
+    """
+    told = (first, *account)
+    if any(one.signal is not None or one.exit is not None for one in told):
+        return None
+    is_stack = first.source == _DUMPS if first.kind is ClueKind.SIGNAL else _is_native(first)
+    if not is_stack and first.kind not in _OF_OTHERS:
+        return None
+    kinds = {ClueKind.HEARSAY, ClueKind.MENTION} if is_stack else {ClueKind.HEARSAY}
+    return next((clue for clue in clues if clue.kind in kinds), None)
+
+
+def is_asked_for(first: Clue) -> bool:
+    """Was the stack, for all that is known, printed by a healthy process that was asked to?"""
+    return first.kind is ClueKind.STACK and first.source == _DUMPS
+
+
+def _is_native(first: Clue) -> bool:
+    return first.kind is ClueKind.STACK and first.source not in {"python", "the GPU runtime"}
