@@ -60,9 +60,9 @@ class HerdTeller:
 
     def _text(self, report: Report) -> str:
         from vllm_forensics.investigate.triage import own_frames
-        from vllm_forensics.render.terminal import render_terminal
+        from vllm_forensics.render.core_screen import render_cores
 
-        return render_terminal(report, self.style(), own_frames(report))
+        return render_cores(report, self.style(), own_frames(report))
 
 
 class Heads:

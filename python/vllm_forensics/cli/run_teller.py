@@ -58,15 +58,16 @@ def _is_eventful(report: RunReport) -> bool:
 def _text(report: RunReport, *, color: bool) -> str:
     from vllm_forensics.investigate.triage import group, own_frames
     from vllm_forensics.model.report import Report
+    from vllm_forensics.render.core_screen import render_cores
     from vllm_forensics.render.run import render_endings
     from vllm_forensics.render.sanitized import render_sanitized
-    from vllm_forensics.render.terminal import TerminalStyle, render_terminal
+    from vllm_forensics.render.terminal import TerminalStyle
 
     style = TerminalStyle(width=terminal_width(), color=color)
     sanitized = report.sanitized
     told = {found.core for found in sanitized.reports} if sanitized is not None else set()
     left = tuple(crash for crash in report.crashes if crash.core not in told)
     crashes = Report(crashes=left, groups=group(left), failures=())
-    explained = render_terminal(crashes, style, own_frames(crashes)) if left else ""
+    explained = render_cores(crashes, style, own_frames(crashes)) if left else ""
     said = render_sanitized(sanitized, style) if sanitized is not None else ""
     return said + explained + render_endings(report, style)

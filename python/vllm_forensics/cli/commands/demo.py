@@ -18,10 +18,11 @@ from vllm_forensics.investigate.triage import TriageOptions, own_frames
 from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.report import Group, Report
 from vllm_forensics.render.clean import clean
+from vllm_forensics.render.core_screen import render_cores
 from vllm_forensics.render.demo import render_conclusion, render_ending, render_silent, render_title
 from vllm_forensics.render.sanitizer import render_sanitizer
 from vllm_forensics.render.sanitizer_clean import clean_answer
-from vllm_forensics.render.terminal import Detail, TerminalStyle, render_terminal
+from vllm_forensics.render.terminal import Detail, TerminalStyle
 
 
 @click.command("demo")
@@ -86,4 +87,4 @@ def _body(outcome: DemoOutcome, style: TerminalStyle) -> str:
     crash = outcome.crash
     alone = Group(signature=crash.signature, cores=(crash.core,), representative=crash.core)
     report = Report(crashes=(crash,), groups=(alone,), failures=())
-    return render_terminal(report, style, own_frames(report))
+    return render_cores(report, style, own_frames(report))

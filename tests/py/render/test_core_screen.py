@@ -8,8 +8,9 @@ from tests.py.support.snapshots import compare, without_escapes
 
 from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.report import Failure, Report
+from vllm_forensics.render.core_screen import render_cores
 from vllm_forensics.render.demo import render_ending, render_silent, render_title
-from vllm_forensics.render.terminal import Detail, TerminalStyle, render_terminal
+from vllm_forensics.render.terminal import Detail, TerminalStyle
 
 OWN = frozenset(
     [(core, index) for core in ("/tmp/core.42", "/tmp/core.43") for index in (0, 1, 2)]  # noqa: S108
@@ -31,14 +32,14 @@ CASES = {
 def test_a_report_looks_as_it_did(name: str) -> None:
     report, style = CASES[name]
 
-    compare(name, render_terminal(report, style, OWN))
+    compare(name, render_cores(report, style, OWN))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_line_is_wider_than_the_terminal(name: str) -> None:
     report, style = CASES[name]
 
-    text = without_escapes(render_terminal(report, style, OWN))
+    text = without_escapes(render_cores(report, style, OWN))
 
     assert max(len(line) for line in text.splitlines()) <= style.width
 
@@ -53,7 +54,7 @@ def test_a_long_name_leaves_room_for_its_place() -> None:
     crash = replace(crash, threads=(thread, *crash.threads[1:]))
     report = replace(single_report(), crashes=(crash,))
 
-    text = render_terminal(report, TerminalStyle(width=80), OWN)
+    text = render_cores(report, TerminalStyle(width=80), OWN)
 
     [line] = [line for line in text.splitlines() if "cache<…>::read" in line and "#0" in line]
     assert line.endswith(":12345")
@@ -61,12 +62,12 @@ def test_a_long_name_leaves_room_for_its_place() -> None:
 
 
 def test_without_colour_there_is_no_escape() -> None:
-    assert "\x1b" not in render_terminal(a_report(), TerminalStyle(width=80), OWN)
-    assert "\x1b[" in render_terminal(a_report(), TerminalStyle(width=80, color=True), OWN)
+    assert "\x1b" not in render_cores(a_report(), TerminalStyle(width=80), OWN)
+    assert "\x1b[" in render_cores(a_report(), TerminalStyle(width=80, color=True), OWN)
 
 
 def test_markup_of_a_value_is_not_obeyed() -> None:
-    text = render_terminal(single_report(), TerminalStyle(width=160, color=True), OWN)
+    text = render_cores(single_report(), TerminalStyle(width=160, color=True), OWN)
 
     assert "[bold]std::vector of length 2[/bold]" in text
 
@@ -74,7 +75,7 @@ def test_markup_of_a_value_is_not_obeyed() -> None:
 def test_a_single_failure_says_what_to_do() -> None:
     failure = Failure(path="a.txt", error="is a text file", remedy="give the core")
 
-    text = render_terminal(
+    text = render_cores(
         Report(crashes=(), groups=(), failures=(failure,)), TerminalStyle(), frozenset()
     )
 
