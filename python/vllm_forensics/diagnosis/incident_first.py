@@ -104,8 +104,6 @@ def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Cl
                 return clue
         elif noticed is not None and noticed.line < first.line and first.source not in _ANY_TIME:
             return clue
-    if first is None and raised:
-        return raised[0]
     return None
 
 

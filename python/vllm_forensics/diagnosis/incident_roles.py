@@ -11,7 +11,10 @@ _BY_NAME: Final = (
     (r"(?i)engine_?core|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
     (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
     (r"(?i)ray(?:worker|actor)|RayTrainWorker|raylet|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
-    (r"(?i)worker|\brank|DataLoader|scheduler|TP\d|^gw\d|shard|^child|^task", ProcessRole.WORKER),
+    (
+        r"(?i)worker|\brank|DataLoader|scheduler|TP\d|^gw\d|shard|^child|^task|^executor",
+        ProcessRole.WORKER,
+    ),
     (r"^(?:Spawn|Fork|ForkServer|Loky)?Process-\d|PoolWorker", ProcessRole.WORKER),
     (r"(?i)^(?:client|LLM|MainProcess)$", ProcessRole.CLIENT),
 )
@@ -37,7 +40,7 @@ _FRAMES: Final = tuple(
 )
 _ENGINE: Final = re.compile(r"[Ee]ngine")
 _RANK: Final = re.compile(r"\bRank \d{1,5}\]")
-_WORKER: Final = re.compile(r"WorkerProc|Scheduler hit")
+_WORKER: Final = re.compile(r"WorkerProc|Scheduler hit|KilledWorker")
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
     "the Python parent": ProcessRole.WORKER,

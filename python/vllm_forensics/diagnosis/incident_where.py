@@ -9,7 +9,9 @@ from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtim
 from vllm_forensics.model.incident import NativeCall
 
 _HANDLERS: Final = re.compile(
-    r"(?:absl::|google::|folly::|ucs_(?:debug|handle|error|fatal|log|backtrace)|std::|TVMFFI|tvm::ffi::.*[Bb]acktrace|llvm::sys::|"
+    r"(?:absl::|google::(?!protobuf::(?!internal::Log))|folly::|std::|TVMFFI|"
+    r"ucs_(?:debug|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
+    r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
     r"c10::(?:Error|detail|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
     r"rust_|_{0,2}rustc::|core::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
@@ -27,7 +29,8 @@ _HANDLERS: Final = re.compile(
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 _PRINTERS: Final = re.compile(
-    r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|ucs_(?:debug|handle|error|fatal|log)|llvm::sys::|c10::FatalSignal"
+    r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|"
+    r"ucs_(?:debug|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
 )
 """What printed the stack is no place, even where nothing else stands there."""
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))

@@ -155,3 +155,94 @@ def test_a_status_without_the_word_code_is_likely_a_fault(line: str) -> None:
 )
 def test_other_numbers_are_no_statuses(line: str) -> None:
     assert explain_incident(parse_incident_log([line.encode()]), "log") is None
+
+
+def test_a_function_of_llvm_that_handles_no_signal_is_a_place() -> None:
+    incident = incident_of(
+        "*** Error in `python': free(): invalid pointer: 0x00007ffff3b5a4c0 ***",
+        "/lib/libc.so.6(+0x76df6)[0x7ffff6b6edf6]",
+        "/lib/libLLVM.so(_ZN4llvm3sys14DynamicLibrary19getPermanentLibraryEPKc+0x3d3)[0x7fffe490]",
+    )
+
+    assert incident.first_death.module == "libLLVM.so"
+    assert incident.first_death.function == "llvm::sys::DynamicLibrary::getPermanentLibrary"
+
+
+def test_a_workers_unknown_signal_is_a_death_and_the_closed_stream_its_echo() -> None:
+    incident = incident_of(
+        "distributed.nanny - WARNING - Worker process 4242 was killed by unknown signal",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/gen.py", line 1133, in run',
+        "    value = future.result()",
+        "tornado.iostream.StreamClosedError: Stream is closed",
+    )
+
+    death = incident.first_death
+    assert (death.pid, death.role) == (4242, ProcessRole.WORKER)
+    assert death.cause.kind is CauseClass.UNKNOWN
+    assert [echo.line for echo in incident.echoes] == [5]
+
+
+def test_a_panic_whose_frames_have_foreign_names_has_no_place() -> None:
+    incident = incident_of(
+        r"thread '<unnamed>' panicked at crates\pool\src\lib.rs:101:81:",
+        "called `Option::unwrap()` on a `None` value",
+        "stack backtrace:",
+        "   0:     0x7ffca6ac3907 - exported_for_others",
+        "   1:     0x7ffca3e4403b - DecoderVersion",
+    )
+
+    assert incident.first_death.function is None
+    assert "lib.rs:101:81" in incident.first_death.cause.detail
+
+
+@pytest.mark.parametrize(
+    ("line", "pid", "signal"),
+    [
+        ("[ERROR] Worker (pid:4242) was sent code 139!", 4242, "SIGSEGV"),
+        ("[pid 1] AH00052: child pid 4242 exit signal Segmentation fault (11)", 4242, "SIGSEGV"),
+        ("ERROR PythonRunner: Python worker exited unexpectedly (crashed)", None, None),
+        ("BrokenProcessPool: A child process terminated abruptly, the process pool is not usable "
+         "anymore", None, None),
+        ("ExecutorLostFailure (executor 7 exited caused by one of the running tasks) Reason: "
+         "Container exited. Exit status: 134.", None, "SIGABRT"),
+    ],
+)  # fmt: skip
+def test_parents_of_workers_tell_of_a_worker(
+    line: str, pid: int | None, signal: str | None
+) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.pid, death.signal) == (pid, signal)
+    assert death.role is ProcessRole.WORKER
+
+
+def test_somebodys_title_in_the_present_tells_a_likely_fault() -> None:
+    cause = incident_of("# Serving crashes with exit code 139").first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.NATIVE_FAULT, Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A container exits with code 137 where its memory ran out.",
+        "Every process that crashes with exit code 139 leaves a core.",
+        "If the job fails with exit code 137, give it more memory.",
+    ],
+)
+def test_what_happens_in_general_is_no_death(line: str) -> None:
+    assert explain_incident(parse_incident_log([line.encode()]), "log") is None
+
+
+def test_what_the_parent_raised_after_a_child_had_ended_is_not_first() -> None:
+    incident = incident_of(
+        "A process in the process pool was terminated abruptly while the future was running.",
+        "Traceback (most recent call last):",
+        '  File "/opt/python/queues.py", line 83, in put',
+        "    raise Full",
+        "queue.Full",
+    )
+
+    assert incident.first_death.role is ProcessRole.WORKER
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN

@@ -21,6 +21,14 @@ _TOLD: Final = (
     r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}"
 )
+_TELLS: Final = (
+    # in the present: somebody's title, and not what `a container` does in general
+    r"^(?!.{0,200}\b(?:[Aa]n?|[Aa]ny|[Ee]ach|[Ee]very) (?:\w+ )?(?:container|process|program|pod|"
+    r"application|app|job|command|script|task)\b).{0,900}?\b(?i:crash(?:es|ing)|fails|failing|dies|"
+    r"dying|exits|exiting|terminates|terminating|quits|ends|restarts|restarting)(?: \w+){0,5}?,?"
+    r"(?: with| due to| by)?(?: an?)?(?: non-?zero)? "
+    rf"(?:exit |return |status |error )?(?:code|status)[ :=]{{1,3}}{_DEADLY}"
+)
 _LABELLED: Final = (
     r"(?:^|[\s(\[{\"'*,:])(?:[Ee]xit|EXIT|[Rr]eturn|return)[ _]?(?:[Cc]ode|CODE|[Ss]tatus|value)"
     rf"[\"']? ?(?:[:=]| is) ?{_DEADLY}\s*(?:$|[)\]}},;\"'`|]|\. Reason)"
@@ -30,19 +38,26 @@ _BARE: Final = (
     rf"(?: |: |=| = ){_DEADLY}(?!\s?\w{{2,12}}s\b|[%\w-]|,\d)"
 )
 """Without the word code; not `exited 137 days ago`."""
-_WINDOWS: Final = (
-    (0xC0000005, ClueKind.CHILD, "SIGSEGV", "STATUS_ACCESS_VIOLATION"),
-    (0xC0000374, ClueKind.HEAP, None, "STATUS_HEAP_CORRUPTION: the heap was found damaged"),
-    (0xC0000409, ClueKind.ABORT, "SIGABRT", "STATUS_STACK_BUFFER_OVERRUN: abort() or a check"),
-    (0xC000001D, ClueKind.CHILD, "SIGILL", "STATUS_ILLEGAL_INSTRUCTION"),
-    (0xC00000FD, ClueKind.CHILD, "SIGSEGV", "STATUS_STACK_OVERFLOW"),
-    (0xC0000094, ClueKind.CHILD, "SIGFPE", "STATUS_INTEGER_DIVIDE_BY_ZERO"),
-    (0xC0000006, ClueKind.CHILD, "SIGBUS", "STATUS_IN_PAGE_ERROR"),
-    (0xC0000135, ClueKind.ENVIRONMENT, None, "STATUS_DLL_NOT_FOUND: a library is missing"),
-    (0xC0000139, ClueKind.ENVIRONMENT, None, "STATUS_ENTRYPOINT_NOT_FOUND: a library does not fit"),
-    (0xC0000022, ClueKind.ENVIRONMENT, None, "STATUS_ACCESS_DENIED"),
-    (0xC0000142, ClueKind.ENVIRONMENT, None, "STATUS_DLL_INIT_FAILED"),
-)
+WINDOWS_STATUSES: Final[dict[int, tuple[ClueKind, str | None, str]]] = {
+    0xC0000005: (ClueKind.CHILD, "SIGSEGV", "STATUS_ACCESS_VIOLATION"),
+    0xC0000374: (ClueKind.HEAP, None, "STATUS_HEAP_CORRUPTION: the heap was found damaged"),
+    0xC0000409: (ClueKind.ABORT, "SIGABRT", "STATUS_STACK_BUFFER_OVERRUN: abort() or a check"),
+    0xC000001D: (ClueKind.CHILD, "SIGILL", "STATUS_ILLEGAL_INSTRUCTION"),
+    0xC0000096: (ClueKind.CHILD, "SIGILL", "STATUS_PRIVILEGED_INSTRUCTION"),
+    0xC00000FD: (ClueKind.CHILD, "SIGSEGV", "STATUS_STACK_OVERFLOW"),
+    0xC0000094: (ClueKind.CHILD, "SIGFPE", "STATUS_INTEGER_DIVIDE_BY_ZERO"),
+    0xC0000006: (ClueKind.CHILD, "SIGBUS", "STATUS_IN_PAGE_ERROR"),
+    0xC0000135: (ClueKind.ENVIRONMENT, None, "STATUS_DLL_NOT_FOUND: a library is missing"),
+    0xC0000139: (ClueKind.ENVIRONMENT, None, "STATUS_ENTRYPOINT_NOT_FOUND: a library does not fit"),
+    0xC0000022: (ClueKind.ENVIRONMENT, None, "STATUS_ACCESS_DENIED"),
+    0xC0000142: (ClueKind.ENVIRONMENT, None, "STATUS_DLL_INIT_FAILED"),
+    0xC0000420: (ClueKind.ABORT, "SIGABRT", "STATUS_ASSERTION_FAILURE"),
+    0x40000015: (ClueKind.ABORT, "SIGABRT", "STATUS_FATAL_APP_EXIT: the program gave up"),
+    0x80000003: (ClueKind.CHILD, "SIGTRAP", "STATUS_BREAKPOINT"),
+    0xE06D7363: (ClueKind.ABORT, "SIGABRT", "an exception of C++ that nobody caught"),
+    0xE0434352: (ClueKind.ABORT, "SIGABRT", "an exception of .NET that nobody caught"),
+}
+"""What each means: the kind of clue, the signal that comes nearest to it, its name."""
 _SPELLINGS: Final = (
     ("-10737", "code {signed}"),
     ("ode 32212", "code {code}"),
@@ -56,6 +71,15 @@ _NT_TOLD: Final = (
     r"(?:(?:exit|return|error|exception)[ _]?(?:code|status)|\bcode|\bstatus|returncode|"
     r"退出代码为?|exited with|[Ee]xit status|Exception)\W{0,4}"
 )
+
+
+def _spellings(code: int) -> tuple[tuple[str, str], ...]:
+    """Needles and examples: those that begin with 0xC0000 share theirs."""
+    if code >> 12 == 0xC0000:
+        return _SPELLINGS
+    signed = code - (1 << 32) if code >> 31 else code
+    numbers = {f"ode {signed}": "code {signed}", f"ode {code}": "code {code}"}
+    return (*numbers.items(), (f"x{code:X}", "code 0x{code:X}"), (f"x{code:x}", "code 0x{code:x}"))
 
 
 def _windows() -> tuple[Phrase, ...]:
@@ -72,8 +96,8 @@ def _windows() -> tuple[Phrase, ...]:
             of_another=True,
             in_prose=True,
         )
-        for code, kind, signal, detail in _WINDOWS
-        for needle, example in _SPELLINGS
+        for code, (kind, signal, detail) in WINDOWS_STATUSES.items()
+        for needle, example in _spellings(code)
     )
 
 
@@ -101,6 +125,15 @@ STATUSES: Final = Family(
             )
         ),
         *(
+            Phrase(ClueKind.CHILD, needle, _TELLS, example, of_another=True, in_prose=True)
+            for needle, example in (
+                ("code 13", "# Crashing in production with exit code 139"),
+                ("code: 13", "The pod crashes with exit code: 139"),
+                ("code -", "The test runner fails with code -11"),
+                ("status 13", "The import dies with status 134"),
+            )
+        ),
+        *(
             Phrase(ClueKind.CHILD, needle, _LABELLED, example, of_another=True, in_prose=True)
             for needle, example in (
                 ("ode: 13", "Exit code: 139"),
@@ -115,7 +148,7 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             " was sent code ",
-            r"[Ww]orker \(pid:(?P<pid>\d{1,20})\) was sent code (?P<exit>\d{1,3})\b",
+            r"(?P<name>[Ww]orker) \(pid:(?P<pid>\d{1,20})\) was sent code (?P<exit>\d{1,3})\b",
             "[ERROR] Worker (pid:4242) was sent code 139!",
             of_another=True,
         ),

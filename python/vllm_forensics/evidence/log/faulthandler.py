@@ -30,6 +30,8 @@ _SIGNALS: Final = re.compile(
     r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
     r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)$"
 )
+_SURVIVED: Final = re.compile(r"code 0x(?:8001010[0-9a-f]|40010006|406d1388|e06d7363|e0434352)$")
+"""Windows' exceptions that somebody further out catches: COM's, a debugger's, C++'s and .NET's."""
 _DAMAGE: Final = re.compile(r"bad (?:leading|trailing) pad byte|bad ID: Allocated using API")
 """Of the interpreter's own allocator with PYTHONMALLOC=debug."""
 _THREAD: Final = re.compile(
@@ -63,10 +65,12 @@ class FaultBlock:
         kind = ClueKind.SIGNAL if is_signal else ClueKind.HEAP if is_heap else ClueKind.ABORT
         kind = kind if what else ClueKind.STACK
         signal = signal_in(what) if is_signal else "SIGABRT" if what else None
+        if _SURVIVED.match(what) is not None:
+            kind = ClueKind.STACK
         self._clue = replace(
             clue_at(line, ClueKind.HANG if self._is_timeout else kind, "faulthandler"),
             signal=None if self._is_timeout else signal,
-            detail=None if is_signal else what or None,
+            detail=None if is_signal and kind is not ClueKind.STACK else what or None,
         )
         self._python: list[PythonCall] = []
         self._native: list[NativeCall] = []

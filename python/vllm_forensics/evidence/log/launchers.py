@@ -130,6 +130,47 @@ MASTERS: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "Python worker exited unexpectedly",
+            r"Python (?P<name>worker) (?P<detail>exited unexpectedly(?: \(crashed\))?)",
+            "SparkException: Python worker exited unexpectedly (crashed)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "ExecutorLostFailure (",
+            r"ExecutorLostFailure \((?P<name>executor) \w{1,20} exited (?P<detail>caused by one of "
+            r"the running tasks)\)"
+            r"(?:.{0,300}?(?i:exit code|with code|exit status):? (?P<exit>\d{1,3})\b)?",
+            "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: "
+            "Container from a bad node. Exit status: 134.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " exit signal ",
+            r"(?P<name>child) (?:process|pid) (?P<pid>\d{1,20}) exit signal "
+            r"(?P<signal>Segmentation fault|Bus error|Abort(?:ed)?|Illegal instruction|"
+            r"Floating point exception|Killed|Trace/BPT trap)",
+            "[core:notice] [pid 1] AH00052: child pid 4242 exit signal Segmentation fault (11)",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "killed by unknown signal",
+            r"(?P<name>[Ww]orker) process (?P<pid>\d{1,20}) was killed by unknown signal",
+            "distributed.nanny - WARNING - Worker process 4242 was killed by unknown signal",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "exited with",
+            r"(?:\[(?P<pid>\d{1,9})\] )?(?P<name>[\w.-]{1,60}\.exe)' ?(?:\(\w{2,10}\): )?"
+            r"(?:program |process )?(?:has )?exited with (?:the )?code (?P<exit>-?\d{1,10})\b",
+            "The program '[4242] python.exe' has exited with code 4294967295 (0xffffffff).",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "Negsignal.",
             r"(?P<name>[Tt]ask)? ?exited with return code Negsignal\.(?P<signal>SIG\w{1,60})",
             "INFO - Task exited with return code Negsignal.SIGSEGV",

@@ -25,6 +25,8 @@ _GAVE_UP: Final = re.compile(
     r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
     r"fatal_error|std::terminate\b|ggml_(?:abort|uncaught_exception)"
 )
+_UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
+"""In every stack of a Rust panic."""
 _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
 _LONE: Final = (
@@ -158,6 +160,10 @@ class NativeBlock:
         few = 0 if self._clue.detail else 1 if self._last_first else 2
         if self._clue.kind is ClueKind.STACK and len(calls) < few:
             return None
+        if " panicked at " in (self._detail or "") and not any(
+            _UNWINDS.search(call.function or "") for call in calls
+        ):
+            calls = ()  # Windows without symbols: the nearest export's name stands for each frame
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
             names = [call.function for call in calls[:_TOP] if call.function]

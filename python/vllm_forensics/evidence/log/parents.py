@@ -70,6 +70,14 @@ PYTHON: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "terminated abruptly",
+            r"(?P<detail>A child process terminated abruptly, the process pool is not usable)",
+            "BrokenProcessPool: A child process terminated abruptly, the process pool is not "
+            "usable anymore",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "xitcode",
             r"exitcode  : (?P<exit>-?\d{1,20}) \(pid: (?P<pid>\d{1,20})\)",
             "  exitcode  : -11 (pid: 4242)",

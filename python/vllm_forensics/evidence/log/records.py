@@ -1,7 +1,6 @@
 """What a crash record says of its process in lines above the one that names the signal.
 
-macOS, LLDB and Android name the process there, Windows the library, torchrun which of many failures
-it saw first.
+macOS, LLDB and Android name the process there, torchrun which of many failures it saw first.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import Clue, ClueKind
 
 NEEDLES: Final = (
     b", tid: ",
     b"Process:  ",
     b" stopped",
-    b"Faulting module name: ",
     b"Root Cause (first obs",
     b"Process Process-",
     b"Process Spawn",
@@ -31,7 +29,6 @@ _PROCESS: Final = re.compile(
     r" (?P<stopped>\d{1,9}) stopped\b)"
     r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> \S"
 )
-_MODULE: Final = re.compile(r"\W{0,6}Faulting module name: (?P<module>[^,\s]{1,120})")
 _ROOT: Final = "Root Cause (first observed failure)"
 _CHILD: Final = re.compile(
     r"\W{0,4}(?:Process (?P<name>[\w.:-]{1,60}):|"
@@ -51,7 +48,6 @@ class Record:
     def __init__(self) -> None:
         """Know nothing."""
         self._pid: tuple[int, int] | None = None
-        self._module: tuple[int, str] | None = None
         self._root = -_TABLE - 1
         self._child: tuple[int, str] | None = None
 
@@ -59,8 +55,6 @@ class Record:
         """Remember what the line says, where it is one of them."""
         if (match := _PROCESS.match(line.text)) is not None:
             self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
-        elif (match := _MODULE.match(line.text)) is not None:
-            self._module = line.number, match["module"]
         elif (match := _CHILD.match(line.text)) is not None:
             self._child = line.number, match["name"] or match["loky"]
         elif _ROOT in line.text:
@@ -80,10 +74,6 @@ class Record:
         if clue.source in {"macOS", "Android"} and clue.pid is None and self._pid is not None:
             line, pid = self._pid
             return replace(clue, pid=pid) if clue.line - line <= _REACH else clue
-        if self._module is not None and clue.text.startswith("Exception code: "):
-            line, module = self._module
-            place = NativeCall(function=None, module=module, offset=None)
-            return replace(clue, native=(place,)) if clue.line - line <= _TABLE else clue
         if clue.kind is ClueKind.CHILD and clue.line - self._root <= _TABLE:
             return replace(clue, is_root=True)
         return clue

@@ -18,6 +18,7 @@ from vllm_forensics.evidence.log import (
     records,
     titles,
     transcript,
+    windows,
 )
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
@@ -43,6 +44,7 @@ from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
+from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
@@ -69,6 +71,7 @@ _NEEDLES: Final = tuple(
             *records.NEEDLES,
             *titles.NEEDLES,
             *transcript.NEEDLES,
+            *windows.NEEDLES,
             *_STACKS,
             *_STOPS,
             *hearsay.NEEDLES,
@@ -96,7 +99,7 @@ _SEEN_MAX: Final = 5
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
-Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock
+Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock
 
 
 def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
@@ -124,11 +127,25 @@ def _comes_first(block: Block, line: LogLine) -> bool:
         return True
     if isinstance(block, StatusBlock):
         return False
+    if isinstance(block, WindowsBlock):
+        return True
     text = line.text.lstrip()
     if isinstance(block, FaultBlock):
         return text.startswith('File "')
     is_frame = text.startswith(("#", "*", "frame", 'File "')) or is_own_frame(line.text)
     return is_frame and block.goes_on(line.text)
+
+
+def _opened(line: LogLine, block: Block | None) -> Block | None:
+    """The dump, traceback, question or record that begins in this line by its own words."""
+    opened: Block | None = (
+        open_fault(line, is_alone=not isinstance(block, FaultBlock))
+        or open_traceback(line)
+        or open_status(line)
+    )
+    if opened is None and not isinstance(block, WindowsBlock):
+        opened = open_record(line)
+    return opened
 
 
 class _Life:
@@ -278,11 +295,7 @@ class _Scanner:
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
         """Open the dump, traceback or stack that begins in this line."""
-        opened: Block | None = (
-            open_fault(line, is_alone=not isinstance(block, FaultBlock))
-            or open_traceback(line)
-            or open_status(line)
-        )
+        opened = _opened(line, block)
         if isinstance(opened, TracebackBlock) and not line.text.lstrip(" +|").startswith("Trace"):
             told = BOOK.read(line)  # a record without newlines: the end is told before it
             if told is not None and told.of_another:

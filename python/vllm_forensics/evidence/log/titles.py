@@ -12,7 +12,7 @@ from vllm_forensics.model.incident import Clue
 
 NEEDLES: Final = (b" bus error", b" floating point exc", b" illegal instruct")
 _HEADING: Final = re.compile(r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}")
-_BARE: Final = re.compile(r"[A-Za-z ]+\W{0,4}")
+_BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
 _DEFINES: Final = re.compile(
