@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.diagnosis.calls import crashing_stack, fault_frames, names_on_stack
-from vllm_forensics.diagnosis.context import SIGABRT, FaultContext
+from vllm_forensics.diagnosis.context import SIGABRT, FaultContext, doubt_of_history
 from vllm_forensics.diagnosis.memory import text_at, word_at
 from vllm_forensics.model.answer import Answer, Gap, Known
 from vllm_forensics.model.finding import FaultKind, Finding
@@ -180,14 +180,14 @@ def plain_abort(image: Image, context: FaultContext) -> Finding | None:
         return None
     answer = abort_message(image)
     text = answer.value if isinstance(answer, Known) else None
+    said = f': "{text}"' if text else "; it left no message in the C library"
     if isinstance(answer, Gap):
         said = f"; whether it left a message cannot be known: {answer.what}"
-    else:
-        said = f': "{text}"' if text else "; it left no message in the C library"
+    doubt = doubt_of_history(image, context.thread)
     recorded = context.signal.is_recorded
     return Finding(
         kind=FaultKind.ABORT,
-        summary=f"The program called abort(){said}.",
+        summary=f"The program called abort(){said}.{doubt and f' {doubt}'}",
         proof=(
             "SIGABRT, sent by the process to itself"
             if recorded

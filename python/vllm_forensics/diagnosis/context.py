@@ -70,6 +70,17 @@ def fault_context(image: Image) -> FaultContext | None:
     )
 
 
+def doubt_of_history(image: Image, thread: Thread) -> str:
+    """A sentence for a signal that the program sent itself, where its stack cannot be read.
+
+    A handler that did so after an earlier fault shows on the stack alone. Empty where it is there.
+    """
+    stack = image.stack_words(thread)
+    if isinstance(stack, Known):
+        return ""
+    return f"Whether a handler did that after an earlier fault cannot be known: {stack.what}."
+
+
 def _first_cause(frames: tuple[SignalFrame, ...], delivered: Signal) -> SignalFrame | None:
     faults = [
         frame

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.diagnosis.context import FaultContext
-from vllm_forensics.model.answer import Gap
+from vllm_forensics.diagnosis.context import FaultContext, doubt_of_history
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Signal
@@ -46,7 +45,11 @@ def unknown(image: Image, context: FaultContext) -> Finding:
     if signal.number in _HARMLESS:
         return _living(signal)
     if signal.sender_pid in {image.process.pid, context.thread.tid}:
-        summary = _to_itself(image, context)
+        doubt = doubt_of_history(image, context.thread)
+        itself = "The program sent the signal to itself"
+        summary = (
+            f"{itself}. {doubt}" if doubt else f"{itself}, and nothing shows an earlier fault."
+        )
     elif signal.number == 0:
         summary = "The core does not say which signal ended the program."
     else:
@@ -57,17 +60,6 @@ def unknown(image: Image, context: FaultContext) -> Finding:
         proof=(f"signal {signal.number}, {_code_text(signal)}",),
         address=signal.address,
     )
-
-
-def _to_itself(image: Image, context: FaultContext) -> str:
-    """An earlier fault, with a handler that sent the signal on, shows on the stack alone."""
-    stack = image.stack_words(context.thread)
-    if isinstance(stack, Gap):
-        return (
-            "The program sent the signal to itself; whether a handler did that after an earlier "
-            f"fault cannot be known: {stack.what}."
-        )
-    return "The program sent the signal to itself, and nothing shows an earlier fault."
 
 
 def _living(signal: Signal) -> Finding:

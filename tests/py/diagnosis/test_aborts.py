@@ -9,6 +9,7 @@ from tests.py.support.images import (
     HEAP,
     LIBC,
     PROGRAM,
+    SP,
     FakeImage,
     a_frame,
     context_of,
@@ -102,8 +103,19 @@ def test_a_message_that_cannot_be_read_is_not_said_to_be_absent(
     image = replace(aborted("abort"), **lost)
 
     assert abort_message(image) == Gap(what=why)
-    assert found(plain_abort, image).summary == (
-        f"The program called abort(); whether it left a message cannot be known: {why}."
+    said = f"The program called abort(); whether it left a message cannot be known: {why}."
+    assert found(plain_abort, image).summary.startswith(said)
+
+
+def test_an_earlier_fault_is_in_doubt_where_the_stack_cannot_be_read() -> None:
+    lost = aborted("abort")
+    whole = replace(lost, memory={**lost.memory, SP: bytes(64)})
+
+    assert found(plain_abort, lost).summary.endswith(
+        "Whether a handler did that after an earlier fault cannot be known: no stack."
+    )
+    assert found(plain_abort, whole).summary == (
+        "The program called abort(); it left no message in the C library."
     )
 
 
