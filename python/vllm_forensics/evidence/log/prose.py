@@ -13,6 +13,7 @@ from typing import Final
 _REACH: Final = 1_000
 """So far around the words a line is looked at."""
 _QUOTES: Final = "\"\u201c\u2018'`"
+_CLOSED: Final = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _MARKS: Final = f" {_QUOTES}"
 _DOUBT: Final = re.compile(
     r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
@@ -21,7 +22,7 @@ _DOUBT: Final = re.compile(
 )
 _EXPLAINS: Final = re.compile(
     r"\W{0,4}(?:\([^()]{1,40}\) )?(?:means?|indicates?|signif(?:y|ies)|stands for|refers to|"
-    r"denotes?|(?:occurs?|happens?) when)\b"
+    r"denotes?|(?:occurs?|happens?) when)\b|[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b"
 )
 """Behind a death's name: somebody explains it."""
 _LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
@@ -36,7 +37,9 @@ _POSSIBLE: Final = re.compile(
     r"(?i)\b(?:can|could|may|might|would|will|should) (?:\w{1,12} ){0,2}(?:lead|result|cause|"
     r"trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
     r"\b(?:e\.g\.|i\.e\.|such as|for example|instead of|rather than|search(?:es)? for|"
-    r"looks? for|known as|leads? to|if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:you|a|an))\b"
+    r"looks? for|known as|leads? to|if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:your?|a|an)|"
+    r"looks? (?:something )?like)\b|128 ?\+ ?\d{1,2} {0,3}=|"
+    r"(?:^|\W)(?:si|wenn|falls|lorsque|cuando|\u0435\u0441\u043b\u0438)\s|\u82e5|\u5982\u679c|\u5982\u9047"
 )
 """What may happen has not happened."""
 _MENDS: Final = re.compile(
@@ -49,6 +52,10 @@ _MENDED: Final = re.compile(
     r"(?:fixed|resolved|gone)|fixed\W*$)"
 )
 """What was mended is told in the past, as in a list of changes."""
+_ADVICE: Final = re.compile(
+    r".{0,300}\b(?:[Rr]aise|[Ss]et|[Uu]se|[Ii]ncrease|[Rr]educe|[Cc]hange|[Ee]nsure|[Mm]ust|[Ss]hould)\b"
+)
+"""Behind a quoted message: what to do about it, wherever it comes up."""
 _WITNESS: Final = re.compile(r"\b(?:I|[Ww]e|[Mm]y)\b")
 """Who speaks of himself tells what he saw, and not what there is to be seen."""
 _COMMENT: Final = re.compile(r"\s*(?://(?![\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s")
@@ -66,13 +73,14 @@ _CODE_OPENS: Final = re.compile(
 )
 _KEY: Final = re.compile(r"(?:^|[{,\s])[A-Za-z_]\w{0,60}:$")
 _CALLED: Final = re.compile(
-    r"(?<![\w.])(?!\w{0,60}(?:Error|Exception|Exit)\()[\w.\])>]{1,80}!?\([^()]{0,200}$"
+    r"(?<![\w.])(?![A-Z]\w{0,60}(?:Error|Exception|Exit)\()[\w.\])>]{1,80}!?\([^()]{0,200}$"
 )
 """An exception's repr is what a log prints."""
 _LITERAL_ENDS: Final = re.compile(
     r".{0,200}?(?:\\n)?[\"'] {0,4}(?:[,;)+\]}\\:]|\.\w+\()|.{0,200}\\n[\"']"
 )
 _IS_JSON: Final = re.compile(r"\s*(?:\{|\[\{) ?\"")
+_QUOTED: Final = re.compile(r"\w[ (]{1,3}[`\u201c\"][^`\u201d\"]{0,200}$")
 _SENTENCE: Final = re.compile(
     r"(?<![\w/.=-])[a-z]{2,15},? [a-z]{2,15}[ ,]{1,2}[\"'`\u2018\u201c(]{0,2}$|"
     r"[A-Za-z]{2,15}[,;)]? [\"`\u201c(]{1,2}$"
@@ -99,10 +107,9 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     """Who speaks the words that stand in the line from start to end."""
     if in_prose and _DOUBT.search(text, 0, end) is not None:
         return Voice.SHOWN
+    start, end = _message(text, start, end)
     if _EXPLAINS.match(text, end) is not None or _LECTURE.match(text, 0, start + 1) is not None:
         return Voice.SHOWN
-    while start < end and text[start] in _MARKS:
-        start += 1
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
     if is_code(before, after):
         return Voice.SHOWN
@@ -111,10 +118,22 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
         or _MENDS.search(before) is not None
         or (_WITNESS.search(after) is None and _MENDED.match(after) is not None)
         or _is_lesson(text, start)
+        or (_QUOTED.search(before) is not None and _ADVICE.match(after) is not None)
     ):
         return Voice.SHOWN
     is_told = _SENTENCE.search(before) is not None or _GOES_ON.match(after) is not None
     return Voice.TOLD if is_told else Voice.OWN
+
+
+def _message(text: str, start: int, end: int) -> tuple[int, int]:
+    """Of a quoted message what stands in the quotes; quotes within are its own."""
+    while start < end and (mark := text[start]) in _MARKS:
+        if mark in _CLOSED and text.find(_CLOSED[mark], start + 1, end) >= 0:
+            return start, end
+        start += 1
+    opened = text[start - 1 : start]
+    closed = text.find(_CLOSED[opened], start) if opened in _CLOSED else -1
+    return start, closed if closed >= 0 else end
 
 
 def _is_lesson(text: str, start: int) -> bool:
@@ -151,8 +170,8 @@ def _is_literal(before: str, quote: re.Match[str], after: str) -> bool:
         return is_ended
     if _IS_JSON.match(before) is not None:
         return False
-    if _CODE_OPENS.search(opens) is not None:
-        return True
     if opens[-1] in "(,":
-        return _CALLED.search(opens) is not None or (is_ended and opens[-1] == ",")
-    return opens[-1] in "[{" or (is_ended and _KEY.search(opens) is not None)
+        is_code = _CALLED.search(opens) is not None or (is_ended and opens[-1] == ",")
+        return is_code or _CODE_OPENS.search(opens) is not None
+    is_key = opens.endswith("':") if opens.lstrip()[:1] == "'" else _KEY.search(opens) is not None
+    return _CODE_OPENS.search(opens) is not None or opens[-1] in "[{" or (is_ended and is_key)

@@ -12,15 +12,16 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
-from vllm_forensics.evidence.log.prose import is_comment
-from vllm_forensics.evidence.log.register import (
+from vllm_forensics.evidence.log.changes import is_all_changes, is_list_of_changes, is_manual
+from vllm_forensics.evidence.log.lessons import (
+    Lessons,
     count_of_witnesses,
-    is_all_changes,
     is_example,
-    is_lesson,
-    is_list_of_changes,
     is_possible,
+    is_term,
+    lessons_in,
 )
+from vllm_forensics.evidence.log.prose import is_comment
 from vllm_forensics.model.incident import Clue
 
 _KEPT: Final = 1 << 16
@@ -88,7 +89,10 @@ class Setting:
             line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
         ]
         kinds = [_kind(line, above) for line, above in zip(lines, ["", *lines[:-1]], strict=True)]
-        if is_lesson(lines) or is_all_changes(lines) or _is_source(kinds):
+        if is_manual(lines) or is_all_changes(lines) or _is_source(kinds):
+            return []
+        lessons = lessons_in(lines)
+        if lessons is Lessons.ALL:
             return []
         is_of_nobody = count_of_witnesses(lines) == 0
         heard: list[Clue] = []
@@ -97,13 +101,32 @@ class Setting:
             if at >= len(lines):
                 heard.append(clue)
             elif not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
-                is_told = clue.is_told or (is_of_nobody and is_possible(lines, at))
-                heard.append(replace(clue, is_told=True) if is_told else clue)
+                is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(lines, at))
+                heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
 
 
 def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
-    return is_comment(lines[at]) or _is_within_code(kinds, at) or is_list_of_changes(lines, at)
+    return (
+        is_comment(lines[at])
+        or is_term(lines[at])
+        or _is_comment_of_code(lines, kinds, at)
+        or _is_within_code(kinds, at)
+        or is_list_of_changes(lines, at)
+    )
+
+
+def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
+    """Does the line begin with the mark of a comment or title, and code stand next to it?"""
+    if not lines[at].startswith("#"):
+        return False
+    for step in (-1, 1):
+        near = at
+        while 0 <= near < len(lines) and lines[near].startswith("#"):
+            near += step
+        if 0 <= near < len(lines) and kinds[near] is _Kind.CODE:
+            return True
+    return False
 
 
 def _kind(line: str, above: str) -> _Kind:

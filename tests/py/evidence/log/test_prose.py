@@ -57,6 +57,8 @@ def test_what_stands_in_a_sentence_is_told(line: str) -> None:
         f'needle = "{HEAP}"',
         f"  stderr: '{HEAP}\\n',",
         f'    entry(3, "worker[42]: {HEAP}", "kernel");',
+        f"    expect(kindOfError('{HEAP}')).toBe(",
+        f"    'double.c': '{HEAP}',",
         f"FATAL = re.compile('core dumped|{HEAP}|Killed')",
     ],
 )
@@ -73,6 +75,10 @@ def test_what_stands_in_code_is_shown(line: str) -> None:
         f'A second release can lead to "{HEAP}".',
         f"Search for messages such as {HEAP}",
         f"If you release it twice, {HEAP} is printed.",
+        f"The error looks something like `{HEAP}`.",
+        f"Wenn `{HEAP}` erscheint, ist der Puffer zu klein.",
+        f"With one buffer the job ends early (it prints `{HEAP}`). Increase the number of buffers.",
+        f"`{HEAP}` is what the allocator prints",
     ],
 )
 def test_what_was_mended_or_may_happen_is_shown(line: str) -> None:
@@ -81,3 +87,7 @@ def test_what_was_mended_or_may_happen_is_shown(line: str) -> None:
 
 def test_who_tried_to_mend_it_and_saw_it_still_is_believed() -> None:
     assert voice(f"I tried to fix it and still get {HEAP}") is Voice.TOLD
+
+
+def test_a_status_that_is_worked_out_is_nobodys() -> None:
+    assert voice("128 + 9 = 137  (killed by SIGKILL)", "killed by SIGKILL") is Voice.SHOWN

@@ -90,6 +90,58 @@ Date:   Thu Jan 15 08:12:45 2026 +0000
 
         {FAULT}
 """,
+    "comments among code": f"""\
+LIMIT = 60.0
+# What the shell prints:
+#   {FAULT}
+PATTERN = re.compile("core dumped")
+""",
+    "an entry of known problems": f"""\
+#### Error: "core dumped"
+
+```
+{FAULT}
+```
+
+**Cause:** the stack is too small
+
+**Solutions:**
+- raise its limit
+""",
+    "questions and answers": f"""\
+Q: What if I get this when it starts?
+{FAULT}
+A: The library for your processor is missing.
+""",
+    "a section's title": f"""\
+### {FAULT}
+
+The prebuilt library needs a newer processor.
+""",
+    "a glossary": """\
+- **`Watchdog caught collective operation timeout`** is a timeout of one operation
+""",
+    "an expected output": f"""\
+Start it once more.
+
+**Expected output:**
+```
+{FAULT}
+```
+""",
+    "a condition in a manual": f"""\
+If the command fails with the message:
+
+{FAULT}
+
+install the library for older processors.
+""",
+    "a lesson in Chinese": f"""\
+    {FAULT}
+
+  - 段错误通常表示程序访问了无效的内存地址。
+  - 这可能是空指针。
+""",
     "a list of changes": f"""\
 ## 1.4.2
 
@@ -146,6 +198,27 @@ WARNING 01-15 08:12:45 [envs.py:12] You can set POOL=1, which is usually faster.
 WARNING 01-15 08:12:46 [envs.py:12] You may want to raise the limit, for example to 1024.
 {FAULT}
 """,
+    "a crash handler's advice": f"""\
+{FAULT}
+This could be because you hit a bug. You can use the following information to find out
+where it died. If you see no messages after this, something went terribly wrong.
+""",
+    "advice in a fence": f"""\
+# Ends at once
+
+```
+If you see the following, the memory is full; usually you can raise the limit.
+{FAULT}
+```
+""",
+    "an article that somebody quotes": f"""\
+The server ended today:
+
+    {FAULT}
+
+> What is a fault?
+> A fault typically occurs when memory is touched that is not mapped, usually by a null pointer.
+""",
     "a traceback's source": """\
 Traceback (most recent call last):
   File "/opt/app/serve.py", line 9, in <module>
@@ -164,5 +237,11 @@ def test_what_was_printed_stays_a_clue(text: str) -> None:
 
 def test_what_may_happen_is_told_and_not_printed() -> None:
     (clue,) = clues_in(f"With two threads the program may crash like this:\n\n{FAULT}\n")
+
+    assert clue.is_told
+
+
+def test_who_teaches_a_little_tells_and_does_not_print() -> None:
+    (clue,) = clues_in(f"See it on your machine, with a small stack:\n\n{FAULT}\n")
 
     assert clue.is_told
