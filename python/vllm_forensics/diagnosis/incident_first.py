@@ -20,6 +20,7 @@ MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
 """Their lines may stand anywhere: another log was pasted behind the first."""
 _ANY_TIME: Final = {*MACHINES, "systemd"}
+_QUOTES: Final = re.compile("[`'\"]")
 _NEAR: Final = 600
 _NEXT: Final = 4
 _MESSAGE: Final = 3
@@ -244,7 +245,10 @@ def _are_two_services(first: Clue, clue: Clue) -> bool:
 def _says_the_same(first: Clue, clue: Clue) -> bool:
     if clue.kind is ClueKind.ENVIRONMENT and first.kind is ClueKind.EXCEPTION:
         return 0 < clue.line - first.line < _MESSAGE  # the message goes on
-    same = clue.detail == first.detail or "SIGBUS" == clue.signal == first.signal
+    ours, theirs = (_QUOTES.sub("", one.detail or "") for one in (first, clue))
+    # a title repeats the message without its end
+    is_part = bool(ours and theirs) and (ours.startswith(theirs) or theirs.startswith(ours))
+    same = ours == theirs or is_part or "SIGBUS" == clue.signal == first.signal
     return clue.kind is first.kind and same
 
 

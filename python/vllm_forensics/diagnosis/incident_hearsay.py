@@ -9,6 +9,7 @@ from vllm_forensics.model.incident import Clue, ClueKind
 
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
 _DUMPS: Final = "faulthandler"
+_BACKTRACE: Final = "backtrace()"
 
 
 def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> Clue | None:
@@ -28,7 +29,7 @@ def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> C
 
 def is_asked_for(first: Clue) -> bool:
     """Was the stack, for all that is known, printed by a healthy process that was asked to?"""
-    return first.kind is ClueKind.STACK and first.source == _DUMPS
+    return first.kind is ClueKind.STACK and first.source in {_DUMPS, _BACKTRACE}
 
 
 def _is_native(first: Clue) -> bool:

@@ -25,9 +25,11 @@ _HANDLERS: Final = re.compile(
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
     r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|pymain_|faulthandler_|_Py_DumpStack|"
-    r"uwsgi_(?:backtrace|segfault)|"
+    r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
+_ENDS: Final = re.compile(r"_{0,2}(?:GI_)?abort$|qAbort|qFatal|QMessageLogger::fatal|qt_assert")
+"""The C library's and Qt's last functions."""
 _PRINTERS: Final = re.compile(
     r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|"
     r"ucs_(?:debug|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
@@ -52,7 +54,7 @@ _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The frame to blame; None where every frame is a runtime's."""
-    start = _above_the_signal(calls)
+    start = max(_above_the_signal(calls), _below_the_end(calls))
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
     return _blamed(calls[start:]) or _blamed(calls[: max(0, start - 1)])
 
@@ -88,6 +90,16 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         named = {call.module for call in calls if call.module is not None}
         return calls[0] if len(named) == 1 else None
     return next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
+
+
+def _below_the_end(calls: tuple[NativeCall, ...]) -> int:
+    """Where the caller of what ends a process stands; frames between may lack their names."""
+    found = (
+        at + 1
+        for at, call in enumerate(calls[:_MAX_HANDLER])
+        if call.function is not None and _ENDS.match(call.function)
+    )
+    return max(found, default=0)
 
 
 def _is_ucx(module: str | None) -> bool:

@@ -246,3 +246,135 @@ def test_what_the_parent_raised_after_a_child_had_ended_is_not_first() -> None:
 
     assert incident.first_death.role is ProcessRole.WORKER
     assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_the_caller_of_qts_fatal_message_is_the_place() -> None:
+    incident = incident_of(
+        "Exception Type:        EXC_CRASH (SIGABRT)",
+        "Thread 0 Crashed:",
+        "0   libsystem_kernel.dylib \t0x7ff8019071f2 0x7ff8018ff000 + 33266",
+        "1   QtCore \t0x11c312289 qAbort() + 9",
+        "2   QtCore \t0x11c315939 0x11c309000 + 51513",
+        "3   QtCore \t0x11c6815ba QMessageLogger::fatal(char const*, ...) const + 172",
+        "4   _pool.abi3.so \t0x11c0c2ca6 take_err_print() + 758",
+    )
+
+    death = incident.first_death
+    assert (death.module, death.function) == ("_pool.abi3.so", "take_err_print")
+
+
+def test_a_line_of_python_is_no_frame_of_go() -> None:
+    incident = incident_of(
+        "libc++abi.dylib: terminating with uncaught exception of type NSException",
+        "But this runs fine:",
+        "plt.plot([1,2,3])",
+        "plt.show()",
+    )
+
+    assert incident.first_death.function is None
+
+
+def test_words_behind_a_dumps_signal_do_not_change_it() -> None:
+    incident = incident_of("Windows fatal exception: access violation - Cmd.exe exited with code 1")
+
+    assert incident.first_death.cause.kind is CauseClass.NATIVE_FAULT
+
+
+def test_macos_words_with_their_number_are_believed_in_a_sentence() -> None:
+    incident = incident_of('Python crashes with: "_[serve] Segmentation fault: 11_"')
+
+    assert incident.first_death.signal == "SIGSEGV"
+
+
+def test_apples_log_names_the_process_that_gave_up() -> None:
+    incident = incident_of(
+        "2026-01-15 08:12:45.165 python[4242:173511] *** Terminating app due to uncaught exception "
+        "'NSInvalidArgumentException', reason: 'unrecognized selector'"
+    )
+
+    assert (incident.first_death.name, incident.first_death.pid) == ("python", 4242)
+
+
+def test_frames_without_numbers_and_heading_need_a_witness() -> None:
+    frame = "/opt/lib/libpool.so(+0x748be)[0x7f1780c408be]"
+
+    incident = incident_of("# Segfault in the pool", "", "Backtrace:", frame)
+
+    assert incident.first_death.module == "libpool.so"
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+    assert explain_incident(parse_incident_log([frame.encode()]), "log") is None
+
+
+def test_valgrinds_frame_that_was_cut_off_names_its_function() -> None:
+    incident = incident_of(
+        "==4242== Process terminating with default action of signal 11 (SIGSEGV): dumping core",
+        "==4242==  Access not within mapped region at address 0x48",
+        "==4242==    at 0x3A8ACB: block_free (pool",
+    )
+
+    assert incident.first_death.function == "block_free"
+
+
+def test_a_title_that_repeats_the_loaders_message_does_not_hide_the_library() -> None:
+    incident = incident_of(
+        "# ImportError: /lib/libstdc++.so.6: version `GLIBCXX_3.4.29' not found",
+        "ImportError: /lib/libstdc++.so.6: version GLIBCXX_3.4.29 not found (required by "
+        "/opt/app/pool.so)",
+    )
+
+    assert incident.first_death.module == "pool.so"
+
+
+def test_javas_frames_have_a_place_though_the_signal_was_cut_off() -> None:
+    incident = incident_of(
+        "Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)",
+        "C  [_pool.so+0x1ba8a]  _ZN4Pool4takeEi+0x2a",
+        "C  [libpython3.11.so+0xb714]  _PyObject_FastCallDict+0xb4",
+    )
+
+    death = incident.first_death
+    assert (death.module, death.function) == ("_pool.so", "Pool::take")
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_frames_that_do_not_follow_the_dumps_heading_are_not_the_innermost() -> None:
+    incident = incident_of(
+        "# Fatal Python error: Segmentation fault",
+        "here is the rest:",
+        '  File "/opt/app/runner.py", line 87 in call',
+    )
+
+    assert incident.first_death.python_function is None
+
+
+def test_the_only_thread_of_a_dump_is_the_one_that_died() -> None:
+    incident = incident_of(
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Thread 0x00007fbca3605740 (most recent call first):",
+        '  File "/opt/app/core.py", line 322 in _terminate  <<< changed',
+    )
+
+    assert incident.first_death.python_function == "_terminate"
+
+
+@pytest.mark.parametrize(
+    "line", ["# Job exit code 139", "I ran into exit code 139 on the second node"]
+)
+def test_a_status_that_somebody_saw_is_a_likely_fault(line: str) -> None:
+    cause = incident_of(line).first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.NATIVE_FAULT, Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# Handle exit code 137 in the runner",
+        "# What does exit code 139 mean?",
+        "# Exit code 137: how to fix it",
+        "It returns exit code 137 if memory ran out.",
+    ],
+)
+def test_a_status_in_a_change_or_a_question_is_no_death(line: str) -> None:
+    assert explain_incident(parse_incident_log([line.encode()]), "log") is None

@@ -71,8 +71,20 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "*** Terminating app due to ",
+            r"(?:(?P<name>[\w.+-]{1,60})\[(?P<pid>\d{1,9}):\w{1,16}\] )?"
             r"\*\*\* (?P<detail>Terminating app due to uncaught exception '.{1,200})",
             "*** Terminating app due to uncaught exception 'NSRangeException', reason: 'beyond'",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "in progress in another thread when fork() was called",
+            r"(?:objc\[(?P<pid>\d{1,9})\]: )?"
+            r"(?P<detail>[+-]\[\S{1,80} initialize\] may have been in progress in another thread "
+            r"when fork\(\) was called)\. We cannot safely call",
+            "objc[4242]: +[Pool initialize] may have been in progress in another thread when "
+            "fork() was called. We cannot safely call it or ignore it in the fork() child process. "
+            "Crashing instead.",
             signal="SIGABRT",
         ),
         Phrase(

@@ -13,6 +13,7 @@ from vllm_forensics.evidence.log.kernel import KERNEL
 from vllm_forensics.evidence.log.languages import (
     ANDROID,
     FRAMEWORKS,
+    JAVA,
     JULIA,
     NODE,
     PADDLE,
@@ -29,7 +30,7 @@ from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS
 FAMILIES: Final = (
     KERNEL,
     # what the dying process itself writes
-    GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JULIA, NODE, R, RUBY, ANDROID,
+    GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JAVA, JULIA, NODE, R, RUBY, ANDROID,
     PADDLE, FRAMEWORKS, COMPILERS, HANDLER_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,

@@ -29,6 +29,19 @@ _TELLS: Final = (
     r"(?: with| due to| by)?(?: an?)?(?: non-?zero)? "
     rf"(?:exit |return |status |error )?(?:code|status)[ :=]{{1,3}}{_DEADLY}"
 )
+_SAW: Final = (
+    r"\b(?:I|[Ww]e|[Ii]t|[Ww]hich|[Aa]lways|[Jj]ust) (?:\w+ ){0,3}?(?:ran into|runs? into|gets?|"
+    r"got|getting|sees?|saw|hits?|occurs?|encounter(?:s|ed)?|returns?|returned|receives?|received|"
+    r"shows?|gives?|gave)(?: \w+){0,3} (?:exit|error|return) ?(?:code|status)"
+    rf"[ :=]{{1,3}}{_DEADLY}(?!,? (?:if|unless)\b)"
+)
+_TITLED: Final = (
+    # not of a change, a question, a lesson
+    r"^# (?!.{0,200}\b(?i:what|how|why|means?|handl\w+|docs?|document\w*|adds?|added|fix\w*|"
+    r"support\w*|understand\w*|explain\w*|guide|instead|treat\w*|detect\w*|report\w*|return\w*|"
+    r"should|could|may|might|when a|if a)\b)"
+    rf".{{0,200}}?\b[Ee]xit(?:s|ed|ing)?(?: with)? (?:code|status)[ :=]{{1,3}}{_DEADLY}"
+)
 _LABELLED: Final = (
     r"(?:^|[\s(\[{\"'*,:])(?:[Ee]xit|EXIT|[Rr]eturn|return)[ _]?(?:[Cc]ode|CODE|[Ss]tatus|value)"
     rf"[\"']? ?(?:[:=]| is) ?{_DEADLY}\s*(?:$|[)\]}},;\"'`|]|\. Reason)"
@@ -131,6 +144,23 @@ STATUSES: Final = Family(
                 ("code: 13", "The pod crashes with exit code: 139"),
                 ("code -", "The test runner fails with code -11"),
                 ("status 13", "The import dies with status 134"),
+            )
+        ),
+        *(
+            Phrase(ClueKind.CHILD, needle, _SAW, example, of_another=True, in_prose=True)
+            for needle, example in (
+                ("code 13", "I ran into exit code 137 on the second node"),
+                ("code: 13", "We always get the error code: 139"),
+                ("code -", "I got the error code -11"),
+                ("status 13", "I see exit status 139"),
+            )
+        ),
+        *(
+            Phrase(ClueKind.CHILD, needle, _TITLED, example, of_another=True)
+            for needle, example in (
+                ("code 13", "# Job exit code 137"),
+                ("code: 13", "# [Bug] exit code: 139 in the pool"),
+                ("status 13", "# Exit status 134 on import"),
             )
         ),
         *(

@@ -28,7 +28,7 @@ _HEADER: Final = re.compile(
 )
 _SIGNALS: Final = re.compile(
     r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
-    r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)$"
+    r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)(?!\w)(?!: )"
 )
 _SURVIVED: Final = re.compile(r"code 0x(?:8001010[0-9a-f]|40010006|406d1388|e06d7363|e0434352)$")
 """Windows' exceptions that somebody further out catches: COM's, a debugger's, C++'s and .NET's."""
@@ -75,6 +75,9 @@ class FaultBlock:
         self._python: list[PythonCall] = []
         self._native: list[NativeCall] = []
         self._in_current = True  # what stands below no thread's heading was cut to the one
+        self._threads = 0
+        self._only: list[PythonCall] = []
+        """Of the first thread that is not said to be the current one."""
         self._silent = 0
         self._ended = False
 
@@ -83,17 +86,10 @@ class FaultBlock:
         text = line.text
         taken = True
         if (frame := _FRAME.match(text)) is not None:
-            if self._in_current and len(self._python) < _MAX_FRAMES:
-                number = frame["line"]
-                self._python.append(
-                    PythonCall(
-                        function=frame["function"].strip(),
-                        file=frame["file"],
-                        line=int(number) if number.isdecimal() else 0,
-                    )
-                )
+            self._take_frame(frame)
         elif (thread := _THREAD.match(text)) is not None:
             self._in_current = thread["current"] is not None or self._is_timeout
+            self._threads += 1
             if self._is_timeout:
                 self._python.clear()
         elif (binary := _BINARY.match(text)) is not None:
@@ -111,8 +107,22 @@ class FaultBlock:
                 self._clue = replace(self._clue, kind=ClueKind.SIGNAL)
         elif _C_STACK.match(text) is None and not text.startswith(_PLAIN) and text.strip():
             taken = False
+            self._in_current = self._in_current and self._threads > 0
         self._silent = 0 if taken else self._silent + 1
         return taken
+
+    def _take_frame(self, frame: re.Match[str]) -> None:
+        calls = self._python if self._in_current else self._only
+        if len(calls) >= _MAX_FRAMES or not (self._in_current or self._threads == 1):
+            return
+        number = frame["line"]
+        calls.append(
+            PythonCall(
+                function=frame["function"].partition("  <")[0].strip(),
+                file=frame["file"],
+                line=int(number) if number.isdecimal() else 0,
+            )
+        )
 
     @property
     def done(self) -> bool:
@@ -121,7 +131,8 @@ class FaultBlock:
 
     def close(self) -> Clue:
         """The clue with all that came."""
-        return replace(self._clue, python=tuple(self._python), native=tuple(self._native))
+        python = self._python or (self._only if self._threads == 1 else [])
+        return replace(self._clue, python=tuple(python), native=tuple(self._native))
 
 
 def _open_timeout(line: LogLine) -> FaultBlock | None:

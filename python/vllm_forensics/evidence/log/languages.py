@@ -28,6 +28,23 @@ JULIA: Final = Family(
         ),
     ),
 )
+JAVA: Final = Family(
+    source="Java",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "fatal error has been detected by the Java Runtime",
+            r"A fatal error has been detected by the Java Runtime Environment",
+            "# A fatal error has been detected by the Java Runtime Environment:",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Native frames: (J=",
+            r"^\W{0,4}Native frames: \(J=",
+            "Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)",
+        ),
+    ),
+)
 NODE: Final = Family(
     source="Node",
     phrases=(

@@ -230,7 +230,7 @@ FORMS: Final = (
         writer="valgrind",
         example="==42==    by 0x4C31234: f (in /lib/libexample.so)",
         pattern=r"(?:==\d{1,9}==)?\s+(?:at|by) 0x[0-9A-F]{4,16}: (?P<function>\S.{0,400}?) "
-        r"\((?:in (?P<module>[^()]{1,240})|[^()]{1,240}:\d{1,6})\)",
+        r"\((?:in (?P<module>[^()]{1,240})|[^()]{1,240}:\d{1,6}|[^()]{1,240}$)\)?",
         begins="[=ab]",
         holds=" 0x",
     ),
@@ -285,6 +285,7 @@ FORMS: Final = (
         pattern=r"(?P<function>[\w./-]{1,200}\.[\w.()*]{1,120})\([^()]{0,200}\)$",
         begins=r"[\w./-]",
         holds=")",
+        source="a language runtime",
     ),
     Form(  # a library, or a source
         writer="Julia",

@@ -29,6 +29,9 @@ _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 """In every stack of a Rust panic."""
 _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
+BACKTRACE: Final = "backtrace()"
+_SYMBOLS: Final = re.compile(r"\s*/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$")
+"""backtrace_symbols: its frames have no numbers, and it is called where something went wrong."""
 _LONE: Final = (
     # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
     re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
@@ -41,6 +44,11 @@ _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
+
+
+def is_symbols_frame(text: str) -> bool:
+    """Is it a frame as backtrace_symbols writes it?"""
+    return _SYMBOLS.match(text) is not None
 
 
 def begins_lone_stack(text: str) -> bool:
@@ -157,7 +165,13 @@ class NativeBlock:
         """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
         listed = self._apple.calls() if self._apple is not None else ()
         calls = (*self._clue.native, *self._calls, *listed)
-        few = 0 if self._clue.detail else 1 if self._last_first else 2
+        few = (
+            0
+            if self._clue.detail or self._clue.source == BACKTRACE
+            else 1
+            if self._last_first
+            else 2
+        )
         if self._clue.kind is ClueKind.STACK and len(calls) < few:
             return None
         if " panicked at " in (self._detail or "") and not any(

@@ -26,10 +26,12 @@ from vllm_forensics.evidence.log.hearsay import Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import (
+    BACKTRACE,
     NativeBlock,
     begins_lone_stack,
     goes_on_in_handler,
     is_own_frame,
+    is_symbols_frame,
 )
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.phrases import clue_at
@@ -54,7 +56,7 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x")
+_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x")
 _STOPS: Final = (b"reakpoint ", b"stop reason = ")
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
@@ -132,8 +134,18 @@ def _comes_first(block: Block, line: LogLine) -> bool:
     text = line.text.lstrip()
     if isinstance(block, FaultBlock):
         return text.startswith('File "')
-    is_frame = text.startswith(("#", "*", "frame", 'File "')) or is_own_frame(line.text)
+    is_frame = text.startswith(("#", "*", "frame", 'File "')) or "[0x" in text
+    is_frame = is_frame or is_own_frame(line.text)
     return is_frame and block.goes_on(line.text)
+
+
+def _headless(line: LogLine) -> Clue | None:
+    """What a frame tells that has no heading, and no number either."""
+    if is_own_frame(line.text):
+        return None  # its phrase says more
+    if goes_on_in_handler(line):
+        return clue_at(line, ClueKind.SIGNAL, "a signal handler")
+    return clue_at(line, ClueKind.STACK, BACKTRACE) if is_symbols_frame(line.text) else None
 
 
 def _opened(line: LogLine, block: Block | None) -> Block | None:
@@ -305,8 +317,8 @@ class _Scanner:
         if opened is None and line.number - self._stop > _STOPPED and _is_lone(line, block):
             opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
             opened.feed(line)
-        if opened is None and block is None and goes_on_in_handler(line):
-            opened = NativeBlock(clue_at(line, ClueKind.SIGNAL, "a signal handler"))
+        if opened is None and block is None and (lone := _headless(line)) is not None:
+            opened = NativeBlock(lone)
             opened.feed(line)
         if opened is None:
             follows = link(line.text)

@@ -46,6 +46,13 @@ LOADER: Final = Family(
         ),
         Phrase(
             ClueKind.ENVIRONMENT,
+            " not found (required by ",
+            r"(?P<detail>version (?:GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]{1,200} not found"
+            r" \(required by (?P<module>[^)]{1,200})\))",
+            "/lib/libstdc++.so.6: version GLIBCXX_3.4.32 not found (required by /opt/app/_C.so)",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
             "cannot allocate memory in static TLS block",
             r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240}): "
             r"cannot allocate memory in static TLS block)",
@@ -145,6 +152,23 @@ SHELL: Final = Family(
             "\uff08core dumped",
             rf"(?P<signal>{_DEATHS}) ?\uff08core dumped",
             "Floating point exception\uff08core dumped\uff09",
+        ),
+        *(
+            Phrase(
+                ClueKind.SIGNAL,  # macOS's shells print the number: nobody else does
+                word,
+                rf"(?<!\w)(?P<signal>{word})(?!\d|\.\d)",
+                f'It ends at once with "{word}".',
+                in_prose=True,
+            )
+            for word in (
+                "Segmentation fault: 11",
+                "Abort trap: 6",
+                "Bus error: 10",
+                "Illegal instruction: 4",
+                "Floating point exception: 8",
+                "Killed: 9",
+            )
         ),
         Phrase(
             ClueKind.SIGNAL,
