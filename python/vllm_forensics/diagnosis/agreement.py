@@ -194,7 +194,7 @@ def _is_it(printed: str, name: str) -> bool:
 
 
 def _builds(told: Sequence[Statement]) -> Iterator[Contradiction]:
-    """The sanitizer's log and the core name different builds of one module."""
+    """A log and the core name different builds of one module."""
     core = next((one for one in told if one.crash is not None), None)
     if core is None or core.crash is None:
         return
@@ -221,6 +221,9 @@ def _frames(one: Statement) -> Iterator[tuple[str | None, str | None]]:
         for event in one.report.printed.chain:
             for frame in event.frames:
                 yield frame.module, frame.build_id
+    if one.clue is not None and one.crash is None:
+        for call in one.clue.native:
+            yield call.module, call.build_id
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -11,13 +11,13 @@ from vllm_forensics.diagnosis.incident_first import OUTSIDE, is_death, subject_p
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _MAX_LIVES: Final = 64
-"""More lives than that are not told one by one: the first ones and the last."""
+"""More lives than `most` are not told one by one: the first ones and the last."""
 _LONG_S: Final = 3_600.0
 """Peers wait for a dead one for half an hour at most: gloo's timeout."""
 _OF_ITS_OWN: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY}
 
 
-def lives_of(reading: IncidentReading) -> tuple[IncidentReading, ...]:
+def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[IncidentReading, ...]:
     """The reading, cut where something died again after it was started anew, or much later.
 
     A life without a death of its own belongs to the one before: echoes come late, and another
@@ -33,8 +33,8 @@ def lives_of(reading: IncidentReading) -> tuple[IncidentReading, ...]:
         dead.add(part)
     if len(lives) < 2:
         return (reading,)
-    if len(lives) > _MAX_LIVES:
-        lives = [*lives[: _MAX_LIVES - 1], lives[-1]]
+    if len(lives) > most:
+        lives = [*lives[: most - 1], lives[-1]]
     starts = [0, *(life[0].line for life in lives[1:])]
     ends = [*starts[1:], reading.lines + 1]
     return tuple(

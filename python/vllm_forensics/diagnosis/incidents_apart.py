@@ -89,6 +89,7 @@ class Group:
             self._is_of_another_time(other)
             or _is_older(self._written, other.moment)
             or _is_older(other._written, self.moment)
+            or (link is Link.TIME and self._is_too_long_with(other))
             or (link is not Link.PROCESS and self._died_alike_before(other))
         )
 
@@ -100,6 +101,12 @@ class Group:
             return False
         around = _YEAR_S + min(self.clock[0], other.clock[0]) - max(self.clock[1], other.clock[1])
         return min(gap(self.clock, other.clock), around) > _ZONES_S
+
+    def _is_too_long_with(self, other: Group) -> bool:
+        """Deaths that follow each other all day long are no one incident."""
+        span = _both(self.clock, other.clock) or (0.0, 0.0)
+        is_of_peer = self._is_of_peer or other._is_of_peer
+        return span[1] - span[0] > (_PEER_WAITS_S if is_of_peer else APART_S)
 
     def _died_alike_before(self, other: Group) -> bool:
         """The same death twice, and not at once: it was started again in between."""
@@ -231,9 +238,14 @@ def _is_of_peer(part: Part) -> bool:
 
 
 def _alike(part: Part, clock: Span | None) -> dict[str, Span]:
+    """What it died of, as far as that tells bugs apart: a signature, or the kernel's place."""
     if clock is None:
         return {}
-    return {one.crash.signature: clock for one in part.told if one.crash is not None}
+    found = [one.crash.signature for one in part.told if one.crash is not None]
+    for one in part.told if part.reading is None else ():
+        calls = one.clue.native if one.clue is not None else ()
+        found += [f"{one.signal} {call.module} {call.offset}" for call in calls[:1] if call.offset]
+    return dict.fromkeys(found, clock)
 
 
 def _span(times: Iterable[float | None]) -> Span | None:

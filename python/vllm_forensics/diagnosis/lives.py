@@ -7,6 +7,7 @@ of its own for as long as it is judged, and its own number back when it is shown
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -24,6 +25,7 @@ SAME_DEATH_S: Final = 120.0
 """So far apart are the first words of one death and the last, whatever tells them."""
 _NEW: Final = 10**24
 """No log holds a number of a process that is as long."""
+_GIVEN: Final = re.compile(r"(?<!\d)1\d{24}(?!\d)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +44,7 @@ class Lives:
 
     def shown_in(self, text: str) -> str:
         """A text with the processes' own numbers."""
-        if str(_NEW)[:12] not in text:
-            return text
-        for number, pid in self.own.items():
-            text = text.replace(str(number), str(pid))
-        return text
+        return _GIVEN.sub(lambda found: str(self.shown(int(found[0]))), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +59,8 @@ class _Voice:
     signals: frozenset[str]
     addresses: frozenset[int]
     is_dead: bool
+    is_mute: bool
+    """Is the process only named?"""
     core: Statement | None
 
     @property
@@ -76,7 +76,11 @@ def lives_apart(parts: Sequence[Part]) -> Lives:
     reasons: dict[int, str] = {}
     for pid, voices in _voices([judged(part) for part in parts]):
         groups: list[tuple[int, list[_Voice]]] = []
+        last: dict[str, int] = {}
         for voice in voices:
+            if voice.is_mute and voice.source in last:
+                numbers[voice.part.number, pid] = last[voice.source]
+                continue
             number, against = _process_of(voice, groups, pid)
             if number is None:
                 number = pid if not groups else _NEW + len(own)
@@ -84,6 +88,7 @@ def lives_apart(parts: Sequence[Part]) -> Lives:
                 for other, why in against[:1]:
                     own[number], reasons[number] = pid, why
                     reasons.setdefault(other, why)
+            last[voice.source] = number
             numbers[voice.part.number, pid] = number
     return Lives(
         parts=tuple(judged(_renumbered(part, numbers)) for part in parts)
@@ -125,6 +130,7 @@ def _voice(pid: int, part: Part) -> _Voice:
             at for one in about for at in (one.address, one.pc, one.sp) if at is not None
         ),
         is_dead=pid in part.dead,
+        is_mute=not about and pid not in part.dead,
         core=core,
     )
 

@@ -19,6 +19,7 @@ from vllm_forensics.model.incident import ClueKind, Incident, IncidentReading
 from vllm_forensics.model.joined import SourceKind
 from vllm_forensics.model.record import dataclass
 
+_MAX_LIVES: Final = 2_000
 _TRACES: Final = {SourceKind.STRACE, SourceKind.SUPERVISOR}
 
 
@@ -67,7 +68,7 @@ class Part:
 
 def parts_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> tuple[Part, ...]:
     """Every statement in exactly one part, in the order of the sources."""
-    lives = {source: lives_of(reading) for source, reading in logs.items()}
+    lives = {source: lives_of(reading, _MAX_LIVES) for source, reading in logs.items()}
     starts = {
         source: [life.clues[0].line for life in of_log[1:]] for source, of_log in lives.items()
     }

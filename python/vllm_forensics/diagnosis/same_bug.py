@@ -12,9 +12,20 @@ from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.incident import CauseClass, Death
 from vllm_forensics.model.joined import Bug, JoinedIncident, SameBug
 
+_ORDER: Final = (SameBug.SIGNATURE, SameBug.WORDS, SameBug.ALIKE)
 _SILENT: Final = {CauseClass.UNKNOWN, CauseClass.HANG}
 
-Words = frozenset[tuple[str | None, ...]]
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """How a log tells a death."""
+
+    what: tuple[str | None, ...]
+    is_placed: bool
+    """Does it tell where?"""
+
+
+Words = frozenset[_Word]
 
 
 @dataclass(slots=True)
@@ -23,23 +34,22 @@ class _Growing:
 
     incidents: list[JoinedIncident]
     signature: str | None
-    words: set[tuple[str | None, ...]] = field(default_factory=set)
-    by_words: bool = False
+    words: set[_Word] = field(default_factory=set)
+    same: SameBug = SameBug.SIGNATURE
 
 
 def words_of(parts: Sequence[Part], told: Told) -> Words:
     """How each log, alone, tells the death: what is the same in every life of a bug.
 
-    Where none names a place, deaths are only alike within one log, where a supervisor started one
-    life after the other.
+    Where none names a place, deaths are alike, and may be of several bugs.
     """
     found = [
-        _words(one.source, one.incident.first_death, one.told)
+        _word(one.incident.first_death, one.told)
         for one in parts
         if one.incident is not None and one.incident.first_death.cause.kind not in _SILENT
     ]
     if told.incident is not None and not any(one.crash or one.report for one in told.of_first):
-        found.append(_words(parts[0].source, told.incident.first_death, told.of_first))
+        found.append(_word(told.incident.first_death, told.of_first))
     return frozenset(found)
 
 
@@ -49,11 +59,11 @@ def bugs_of(
     """The incidents with the numbers of their bugs, and the bugs in the order of their first."""
     found: list[_Growing] = []
     for incident, said in zip(incidents, words, strict=True):
-        bug = _of(incident, said, found)
+        bug, same = _of(incident, said, found)
         if bug is None:
             found.append(_Growing([incident], incident.signature, set(said)))
             continue
-        bug.by_words |= incident.signature is None or bug.signature is None
+        bug.same = max(bug.same, same, key=_ORDER.index)
         bug.incidents.append(incident)
         bug.signature = bug.signature or incident.signature
         bug.words |= said
@@ -62,23 +72,32 @@ def bugs_of(
     return tuple(replace(one, bug=number_of[one.number]) for one in incidents), bugs
 
 
-def _of(incident: JoinedIncident, words: Words, bugs: Sequence[_Growing]) -> _Growing | None:
-    signed = [bug for bug in bugs if bug.signature and bug.signature == incident.signature]
-    alike = [
-        bug for bug in bugs if bug.words & words and None in {bug.signature, incident.signature}
-    ]
-    return next(iter((*signed, *alike)), None)
+def _of(
+    incident: JoinedIncident, words: Words, bugs: Sequence[_Growing]
+) -> tuple[_Growing | None, SameBug]:
+    """The bug that it is of, and why; the surest reason counts."""
+    placed = frozenset(word for word in words if word.is_placed)
+    own = incident.signature
+    for bug in bugs:
+        if own is not None and bug.signature == own:
+            return bug, SameBug.SIGNATURE
+    for bug in bugs:
+        if None in {own, bug.signature} and bug.words & placed:
+            return bug, SameBug.WORDS
+    for bug in bugs:
+        if own is None and bug.signature is None and bug.words & words:
+            return bug, SameBug.ALIKE
+    return None, SameBug.SIGNATURE
 
 
 def _bug(number: int, one: _Growing) -> Bug:
     best = max(one.incidents, key=_knowledge)
-    same = SameBug.WORDS if one.by_words else SameBug.SIGNATURE
     return Bug(
         number=number,
         signature=one.signature,
         incidents=tuple(incident.number for incident in one.incidents),
         told=best.number,
-        same=same if len(one.incidents) > 1 else None,
+        same=one.same if len(one.incidents) > 1 else None,
     )
 
 
@@ -87,10 +106,11 @@ def _knowledge(incident: JoinedIncident) -> tuple[bool, bool, int]:
     return bool(incident.cores), incident.signature is not None, -incident.number
 
 
-def _words(source: str, death: Death, told: Sequence[Statement]) -> tuple[str | None, ...]:
+def _word(death: Death, told: Sequence[Statement]) -> _Word:
     """A library alone is no place: many bugs end in the C library."""
     calls = [call for one in told if one.clue is not None for call in one.clue.native]
     offset = next((call.offset for call in calls if call.module == death.module), None)
     where = (death.function, None if death.function else offset, death.python_function)
     what = (death.signal, death.cause.kind.value, death.module, *where)
-    return what if any(where) else (source, death.name, death.role.value, *what)
+    is_placed = any(where)
+    return _Word(what if is_placed else (death.role.value, *what), is_placed)

@@ -137,6 +137,8 @@ def _of_logs(file: EvidenceFile, namer: LogNamer | None) -> Iterator[Found]:
         elif watch is not None and watch.is_sanitized:
             hosts[log.name] = watch.host
         yield found
+        if found.reading is not None and found.reading.left_out:
+            yield _too_much(log.name, found.reading.left_out)
     if not hosts:
         return
     for explained in investigate_logs([file.path], AsanOptions(with_source=False)).logs:
@@ -182,6 +184,12 @@ def _source(
 
 def _failed(path: str, error: EvidenceError) -> Found:
     return Found(failure=Failure(path=path, error=error.message, remedy=error.remedy))
+
+
+def _too_much(path: str, count: int) -> Found:
+    error = f"tells of deaths {count:,} times more than is kept: its middle is not told"
+    remedy = "cut out the minutes around the death"
+    return Found(failure=Failure(path=path, error=error, remedy=remedy), is_evidence=False)
 
 
 def _passed_over(file: EvidenceFile, error: str, remedy: str) -> Found:

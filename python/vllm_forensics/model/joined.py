@@ -150,7 +150,9 @@ class SameBug(StrEnum):
 
     SIGNATURE = "signature"
     WORDS = "words"
-    """A log tells them alike: the cause, the place and the role."""
+    """Logs tell them alike: the signal, the cause and the place."""
+    ALIKE = "alike"
+    """Logs tell them alike, and of none where: they may be several bugs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,9 @@ class _Writer:
         for accord in process.accords:
             alike.setdefault(accord.sources, []).append(f"{accord.aspect.value} {accord.value}")
         for number, (sources, values) in enumerate(alike.items()):
-            said = f"{' · '.join(values)}: {', '.join(map(self._short, sources))}"
+            named = ", ".join(map(self._short, sources[:_MAX_FACTS]))
+            left = len(sources) - _MAX_FACTS
+            said = f"{' · '.join(values)}: {named}" + (f" and {left:,} more" if left > 0 else "")
             yield labelled("Agree" if number == 0 else "", said, indented=True)
         for differs in process.contradictions:
             label = "Differ" if differs.is_explained else "Against"

@@ -27,6 +27,11 @@ _MAX_FILES: Final = 8
 _SHORT: Final = 320
 """Letters of an explanation, up to the end of a sentence."""
 _SENTENCE: Final = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+_SAME: Final = {
+    SameBug.SIGNATURE: ("The same bug", "the signature is the same"),
+    SameBug.WORDS: ("The same bug", "the logs tell the same place"),
+    SameBug.ALIKE: ("Died alike", "no log tells where: these may be several bugs"),
+}
 _SECOND: Final = re.compile(r"(\d{4}-\d\d-\d\d)?[T ]?(\d\d-\d\d )?(\d\d:\d\d:\d\d)")
 
 
@@ -35,7 +40,8 @@ def counted(report: JoinedReport) -> str:
     incidents, bugs = len(report.incidents), len(report.bugs)
     if incidents < 2:
         return ""
-    return f"{incidents:,} incidents · {bugs:,} bug{'' if bugs == 1 else 's'}"
+    more = " or more" if any(bug.same is SameBug.ALIKE for bug in report.bugs) else ""
+    return f"{incidents:,} incidents · {bugs:,} bug{'' if bugs == 1 else 's'}{more}"
 
 
 def index_of(report: JoinedReport) -> Iterator[RenderableType]:
@@ -72,8 +78,8 @@ def again(bug: Bug, report: JoinedReport, short: Short) -> Iterator[RenderableTy
     if not others:
         return
     yield Text()
-    why = "the signature is the same" if bug.same is SameBug.SIGNATURE else "the logs tell it alike"
-    yield Text(f"The same bug {len(others):,}× more   {why}", style="head")
+    what, why = _SAME[bug.same or SameBug.SIGNATURE]
+    yield Text(f"{what} {len(others):,}× more   {why}", style="head")
     table = Table.grid(padding=(0, 1))
     for _ in range(2):
         table.add_column(no_wrap=True)

@@ -124,8 +124,8 @@ class BugWire(msgspec.Struct, frozen=True, kw_only=True):
     incidents: list[int]
     told: int
     """The number of the incident that is known best."""
-    same: Literal["signature", "words"] | None
-    """Words: logs tell them alike. Null for a single incident."""
+    same: Literal["signature", "words", "alike"] | None
+    """Words: logs tell the same place. Alike: the same cause, and no place. Null for one alone."""
 
 
 class JoinedReportWire(msgspec.Struct, frozen=True, kw_only=True):

@@ -206,3 +206,22 @@ def test_what_a_tracer_saw_end_well_is_nobody() -> None:
     )
 
     assert [process.pid for process in found.processes] == [7]
+
+
+def test_deaths_of_which_no_log_says_where_may_be_several_bugs() -> None:
+    found = joined(
+        log(f"(Worker pid=7) {FATAL}", name="a.log"), log(f"(Worker pid=8) {FATAL}", name="b.log")
+    )
+
+    [bug] = found.bugs
+    assert (bug.incidents, bug.same) == ((1, 2), SameBug.ALIKE)
+    assert not found.order_is_known
+
+
+def test_a_loop_in_the_kernels_log_is_no_single_incident() -> None:
+    lines = [kernel(100 + n, f"Jan 15 08:{n:02}:45") for n in range(20)]
+
+    found = joined(log(*lines))
+
+    assert len(found.incidents) == 20
+    assert [len(bug.incidents) for bug in found.bugs] == [20]
