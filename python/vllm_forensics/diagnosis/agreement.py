@@ -8,6 +8,7 @@ from typing import Final
 from vllm_forensics.diagnosis.clocks import span_text
 from vllm_forensics.diagnosis.lives import APART_S
 from vllm_forensics.diagnosis.statement import Statement
+from vllm_forensics.model.incident import ClueKind
 from vllm_forensics.model.joined import Accord, Aspect, Contradiction, SourceKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.signals import signal_name
@@ -49,6 +50,30 @@ def contradictions_of(told: Sequence[Statement]) -> tuple[Contradiction, ...]:
     return tuple(found.values())
 
 
+def is_kill(one: Statement) -> bool:
+    """Does it say that SIGKILL ended a process, or the out-of-memory killer?"""
+    is_memory = one.clue is not None and one.clue.kind is ClueKind.MEMORY
+    return one.crash is None and (one.signal == "SIGKILL" or is_memory)
+
+
+def nameless_kills(
+    told: Sequence[Statement], about: Sequence[Statement]
+) -> tuple[Contradiction, ...]:
+    """Somebody was killed, by a source that does not say who, and the process left a core."""
+    core = next((one for one in about if one.crash is not None and one.signal != "SIGKILL"), None)
+    kill = next((one for one in told if one.pid is None and is_kill(one)), None)
+    if core is None or kill is None:
+        return ()
+    return (
+        Contradiction(
+            sentence=f"{kill.place} says that a process was killed, and not which; {core.place} is "
+            f"of one that {core.signal} ended. SIGKILL, and so the out-of-memory killer, leaves no "
+            "core: it speaks of another process, or of another life",
+            sources=(kill.source, core.source),
+        ),
+    )
+
+
 def _signals(told: Sequence[Statement]) -> Iterator[Contradiction]:
     """A log says SIGABRT, the core SIGSEGV: a handler had sent another signal."""
     core = next((one for one in told if one.crash is not None), None)
@@ -83,7 +108,15 @@ def _against_core(
             is_explained=True,
         )
     for one in said:
-        if one.signal not in {first, last}:
+        if is_kill(one) and "SIGKILL" not in {first, last}:
+            yield Contradiction(
+                sentence=f"{one.place} says that process {one.pid} was killed, and {core.place} "
+                f"is of one that {first} ended. SIGKILL, and so the out-of-memory killer, leaves "
+                "no core: one of them is of another process, or of another life of number "
+                f"{core.pid}",
+                sources=(one.source, core.source),
+            )
+        elif one.signal not in {first, last}:
             yield Contradiction(
                 sentence=f"{one.place} says {one.signal}, and {core.place} is of a process that "
                 f"{first} ended: one of them is of another process, or of another life of number "

@@ -7,7 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from vllm_forensics.diagnosis.agreement import accords_of, contradictions_of
+from vllm_forensics.diagnosis.agreement import (
+    accords_of,
+    contradictions_of,
+    is_kill,
+    nameless_kills,
+)
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.diagnosis.incident_first import is_death
 from vllm_forensics.diagnosis.joining import Ordered, ordered, with_owners
@@ -62,7 +67,7 @@ def told_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> T
     `logs` are the readings that the statements of logs are from, by their sources.
     """
     told = with_owners(told, told)
-    order = ordered(told, logs.values())
+    order = ordered(_without_kills(told), logs.values())
     incident = explain_incident(order.reading, "") if order.reading.clues else None
     of_first = _of_first(incident, order, told)
     incident = _without_doubtful_echoes(incident, order)
@@ -74,6 +79,12 @@ def told_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> T
         explanation=_explanation(incident, of_first, order),
         of_first=tuple(of_first),
     )
+
+
+def _without_kills(told: Sequence[Statement]) -> list[Statement]:
+    """Without what says that a process was killed which left a core: SIGKILL leaves none."""
+    cored = {one.pid for one in told if one.crash is not None}
+    return [one for one in told if not (one.pid in cored and is_kill(one))]
 
 
 def _without_doubtful_echoes(incident: Incident | None, order: Ordered) -> Incident | None:
@@ -141,7 +152,11 @@ def _processes(
             if first
             else [one for one in told if process.pid is not None and one.pid == process.pid]
         )
-        found.append(_joined(process, about, first=first))
+        joined = _joined(process, about, first=first)
+        if first:
+            against = (*joined.contradictions, *nameless_kills(told, about))
+            joined = replace(joined, contradictions=against)
+        found.append(joined)
     return tuple(found)
 
 

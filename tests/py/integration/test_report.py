@@ -315,3 +315,28 @@ def test_a_loop_that_left_only_cores_is_one_bug_many_times(tmp_path: Path) -> No
     assert [one["time"] for one in report["incidents"]] == [
         *("2026-01-15T08:12:45Z", "2026-01-15T08:13:15Z", "2026-01-15T08:13:45Z"),
     ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[ 8421.1] Out of memory: Killed process {pid} (falling) total-vm:1000kB, anon-rss:1000kB, "
+        "file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0\n",
+        "    State: Terminated\n      Reason: OOMKilled\n      Exit Code: 137\n",
+    ],
+    ids=["of the process", "of nobody"],
+)
+def test_a_killed_process_leaves_no_core(tmp_path: Path, said: str) -> None:
+    program = compile_program(FALLING, tmp_path / "falling", "-O1")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    crash(folder, program)
+    [core] = folder.glob("core*")
+    pid = forensics("core", "--format", "json", "--depth", "notes", core).crash["pid"]
+    (folder / "dmesg").write_text(said.format(pid=pid))
+
+    report = told(folder)
+
+    sentences = [one["sentence"] for one in report["processes"][0]["contradicts"]]
+    assert report["first_death"]["cause"]["class"] == "native-fault"
+    assert any("leaves no core" in sentence for sentence in sentences)
