@@ -39,6 +39,8 @@ from vllm_forensics.model.incident import (
 _MAX_EVIDENCE: Final = 12
 _IMPORT: Final = "<frozen importlib"
 _NUMBER: Final = re.compile(r"\d+")
+_FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
+"""What a process says of itself."""
 _WHERE_COUNTS: Final = {
     CauseClass.NATIVE_FAULT,
     CauseClass.HEAP_CORRUPTION,
@@ -106,6 +108,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     role = next(filter(None, map(role_of_clue, told)), None)
     if name is None or (role is None and role_of_name(seen) is not None):
         name = seen or name  # the kernel knows the thread's name only
+    if is_known and pid is None and name is None and role is None:
+        pid, name = _who_said_so(reading)
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
@@ -130,6 +134,13 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     return replace(
         death, evidence=tuple(EvidenceLine(line=line, text=text) for line, text in lines)
     )
+
+
+def _who_said_so(reading: IncidentReading) -> tuple[int | None, str | None]:
+    """The process that wrote that it had failed, where nothing else says who it was."""
+    said = (clue for clue in reading.clues if clue.kind is ClueKind.ECHO)
+    own = next((clue for clue in said if _FAILED.search(clue.text)), None)
+    return (own.writer_pid, own.writer) if own is not None else (None, None)
 
 
 def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | None:

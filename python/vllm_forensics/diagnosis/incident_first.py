@@ -198,6 +198,8 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return first.source == clue.source and distance < _RECORD
     if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
         return False  # another process's
+    if clue.source == "python" and first.of_another:
+        return False  # who tells of the dead one, not the dead one itself
     has_place = any(one.native for one in (first, *found))
     return first.kind in _WITH_PLACE and not has_place and distance < _NEAR
 

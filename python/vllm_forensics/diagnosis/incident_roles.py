@@ -8,7 +8,7 @@ from typing import Final
 from vllm_forensics.model.incident import Clue, ClueKind, ProcessRole, PythonCall
 
 _BY_NAME: Final = (
-    (r"(?i)engine_?core|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
+    (r"(?i)engine_?cor|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
     (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
     (r"(?i)ray(?:worker|actor)|RayTrainWorker|raylet|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
     (
@@ -40,7 +40,7 @@ _FRAMES: Final = tuple(
 )
 _ENGINE: Final = re.compile(r"[Ee]ngine")
 _RANK: Final = re.compile(r"\bRank \d{1,5}\]")
-_WORKER: Final = re.compile(r"WorkerProc|Scheduler hit|KilledWorker")
+_WORKER: Final = re.compile(r"WorkerProc|Worker failed|Scheduler hit|KilledWorker")
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
     "the Python parent": ProcessRole.WORKER,

@@ -83,7 +83,8 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
 
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
-    if len(calls) == 1 and not _START.fullmatch(calls[0].function or ""):
+    name = calls[0].function or "" if calls else ""
+    if len(calls) == 1 and not _START.fullmatch(name) and not _HANDLERS.match(name):
         is_place = calls[0].module or calls[0].function
         return calls[0] if is_place and not _PRINTERS.match(calls[0].function or "") else None
     if calls and calls[0].module and all(call.function is None for call in calls):

@@ -1010,3 +1010,75 @@ def test_a_box_that_a_terminal_drew_around_a_log_is_no_part_of_it() -> None:
     ).first_death
 
     assert (death.signal, death.module) == ("SIGSEGV", "libexample.so")
+
+
+def test_who_asked_a_worker_tells_of_the_workers_error() -> None:
+    lines = (
+        "(EngineCore pid=7) Traceback (most recent call last):",
+        '(EngineCore pid=7)   File "/opt/app/executor.py", line 12, in get_response',
+        "(EngineCore pid=7) RuntimeError: Worker failed with error",
+    )
+    bare = incident_of(*lines).first_death
+    quoted = incident_of(
+        *lines[:2], f"{lines[2]} 'CUDA error: an illegal memory access was encountered'"
+    ).first_death
+
+    assert (bare.role, bare.pid, bare.cause.kind) == (ProcessRole.WORKER, None, CauseClass.UNKNOWN)
+    assert (quoted.role, quoted.pid) == (ProcessRole.WORKER, None)
+    assert quoted.cause.kind is CauseClass.GPU_ASYNC
+
+
+def test_who_says_that_it_failed_is_who_died_where_a_title_tells_of_what() -> None:
+    death = incident_of(
+        "# [Bug]: crashes with CUDA error: misaligned address",
+        "(EngineCore pid=7) ERROR 01-15 08:12:45 [core.py:1138] EngineCore encountered a fatal "
+        "error.",
+        "(EngineCore pid=7) ERROR 01-15 08:12:45 [core.py:1138] Traceback (most recent call last):",
+    ).first_death
+
+    assert (death.pid, death.role) == (7, ProcessRole.ENGINE_CORE)
+    assert death.cause.kind is CauseClass.GPU_ASYNC
+
+
+def test_the_kernel_cuts_a_process_name_to_fifteen_letters() -> None:
+    death = incident_of(
+        "VLLM::EngineCor[4242]: segfault at 0 ip 0000000000000000 sp 00007ffec640f458 error 14"
+    ).first_death
+
+    assert (death.pid, death.role) == (4242, ProcessRole.ENGINE_CORE)
+
+
+def test_a_sentence_names_the_process_that_crashed() -> None:
+    death = incident_of("# The worker crashes (SIGSEGV) while the model is loaded").first_death
+
+    assert (death.role, death.signal) == (ProcessRole.WORKER, "SIGSEGV")
+
+
+def test_a_data_base_of_errors_holds_no_death() -> None:
+    log = (
+        b'{\n  "signature": "RuntimeError: a worker (pid 12345) received signal 11 (Segmentation '
+        b'fault).",\n  "root_cause": "the workers crash with a segmentation fault."\n}\n'
+    )
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+
+
+def test_a_stack_of_ray_that_lost_its_head_is_of_giving_up() -> None:
+    death = incident_of(
+        "(RayWorkerWrapper pid=42) /lib/libstdc++.so.6(+0xaa37c) [0x7f177f31437c]",
+        "(RayWorkerWrapper pid=42) /opt/lib/libexample.so(+0xe321ca) [0x7ef097a461ca] ns::watch()",
+        "(RayWorkerWrapper pid=42) /lib/libstdc++.so.6(+0xd6df4) [0x7f177f340df4]",
+    ).first_death
+
+    assert (death.pid, death.role, death.function) == (42, ProcessRole.RAY_ACTOR, "ns::watch")
+    assert death.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_frames_of_ucx_that_lost_their_newlines_are_parted() -> None:
+    death = incident_of(
+        " Caught signal 11 (Segmentation fault: not mapped)    ==== backtrace (tid: 7) ====",
+        " 0 0x0000000000042520 __sigaction()  ???:0    1 0x0000000000049b8a take<Pool>()  /p.c:1",
+    ).first_death
+
+    assert (death.signal, death.function) == ("SIGSEGV", "take<Pool>")

@@ -177,6 +177,23 @@ STATUSES: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "xit with ",
+            r"\b[Ee]xit with (?:return |exit )?code[ =:]{1,3}(?P<exit>-(?:4|6|7|8|9|11))\b",
+            "# [BUG] exit with code -11",
+            of_another=True,
+            in_prose=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "codes ",
+            r"\b[Ff]ail(?:ed|s) with (?:exit |return )codes (?:\d{1,3},? (?:and|or) )?"
+            r"(?P<exit>-(?:4|6|7|8|9|11)|13[2-9])\b",
+            "the launcher failed with exit codes 245 and -11",
+            of_another=True,
+            in_prose=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             " was sent code ",
             r"(?P<name>[Ww]orker) \(pid:(?P<pid>\d{1,20})\) was sent code (?P<exit>\d{1,3})\b",
             "[ERROR] Worker (pid:4242) was sent code 139!",

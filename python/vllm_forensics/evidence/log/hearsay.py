@@ -40,6 +40,11 @@ _HAPPENED: Final = re.compile(
     r"(?i)[^.;:]{0,20}? (?:(?:is|was|are|were|gets|got) (?:raised|thrown|reported|triggered|seen)|"
     r"occurred|happened)\b"
 )
+_WHO: Final = re.compile(
+    r"(?i)\b(?P<name>EngineCore|engine core|workers?|actors?|scheduler|API ?server)\b[^.;:]{0,40}$"
+)
+_RECORD: Final = re.compile(r"\s*[\"'][\w .-]{1,40}[\"'] ?: ")
+"""A line of JSON: a data base of errors."""
 _WITNESS: Final = re.compile(r"\b(?:I|I'm|I've|[Mm]y)\b")
 _DOUBTS: Final = re.compile(
     r"(?i)\b(?:may|might|could|would|should|can|potential(?:ly)?|possible|possibly|likely|e\.g\.|"
@@ -86,15 +91,23 @@ class Hearsay:
             return None
         is_title = line.number <= _FIRST and _TITLE.match(line.text) is not None
         is_title = is_title and len(_CRASH.sub("", line.text)) > _BARE
-        is_told = not self._is_work and (is_title or _is_told(line.text, match))
+        is_told = not self._is_work and _RECORD.match(line.text) is None
+        is_told = is_told and (is_title or _is_told(line.text, match))
         self._told += 1
         start = max(0, match.start() - _SHOWN // 2)
         return replace(
             clue_at(line, ClueKind.HEARSAY if is_told else ClueKind.MENTION, "somebody"),
             of_another=True,
+            name=_who(line.text, match) if is_told else None,
             signal=signal_in(match[0]),
             detail=f"as line {line.number} says: {line.text[start : match.end() + _SHOWN].strip()}",
         )
+
+
+def _who(text: str, match: re.Match[str]) -> str | None:
+    """Of which process of a server somebody says it."""
+    who = _WHO.search(text, 0, match.start())
+    return who["name"] if who is not None else None
 
 
 def _is_told(text: str, match: re.Match[str]) -> bool:

@@ -77,7 +77,8 @@ _WITNESS: Final = re.compile(
 _ILLUSTRATES: Final = re.compile(
     r"(?i)\b(?:(?:if|when|whenever) you (?:see|get|encounter|run|have|try|receive)|"
     r"you(?:'ll| will| may| might| can| could| should| would) (?:\w{2,10} )?(?:see|get|encounter|"
-    r"find|notice|receive)|(?:something|output|error|message)s? (?:like|similar to)|"
+    r"find|notice|receive)|"
+    r"(?:something|output|error|message)s? (?:now )?(?:looks? )?(?:like|similar to)|"
     r"an? (?:example|sample)|(?:example|sample)s? (?:of|output|log|snippet)|"
     r"would (?:see|give|produce|print|look|show)|"
     r"expected (?:\w{2,10} )?output|if (?:the|an?|your|this|it)\b.{0,40}? (?:fails?|dies|"

@@ -10,7 +10,7 @@ from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_frame import Frame, frame_in
-from vllm_forensics.evidence.log.phrases import base_name
+from vllm_forensics.evidence.log.phrases import base_name, clue_at
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
@@ -40,15 +40,12 @@ _LONE: Final = (
 )
 _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
 """Open MPI's, which it prints in its signal handler alone."""
+_RAY: Final = re.compile(r"/\S{1,240}\.so[\d.]{0,20}\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]")
+"""Ray's, which it prints where it gives up."""
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
-
-
-def is_symbols_frame(text: str) -> bool:
-    """Is it a frame as backtrace_symbols writes it?"""
-    return _SYMBOLS.match(text) is not None
 
 
 def begins_lone_stack(text: str) -> bool:
@@ -59,11 +56,6 @@ def begins_lone_stack(text: str) -> bool:
 def is_own_frame(text: str) -> bool:
     """Does the line tell a death by the frame that it holds: a handler's, or Apple's list?"""
     return TRIGGERED in text or is_handler_frame(text)
-
-
-def goes_on_in_handler(line: LogLine) -> bool:
-    """Is it a frame that Open MPI's signal handler prints, from a stack that lost its head?"""
-    return line.pid is not None and _MPI.match(line.text) is not None
 
 
 class NativeBlock:
@@ -183,3 +175,20 @@ class NativeBlock:
             names = [call.function for call in calls[:_TOP] if call.function]
             signal = "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
         return replace(self._clue, native=calls, detail=self._detail, signal=signal)
+
+
+def open_headless_stack(line: LogLine) -> NativeBlock | None:
+    """A stack that lost its head, and whose frames have no number or one above nought."""
+    if is_own_frame(line.text):
+        return None  # its phrase says more
+    if line.pid is not None and _MPI.match(line.text) is not None:
+        clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
+    elif line.tagged and _RAY.match(line.text) is not None:
+        clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
+    elif _SYMBOLS.match(line.text) is not None:
+        clue = clue_at(line, ClueKind.STACK, BACKTRACE)
+    else:
+        return None
+    block = NativeBlock(clue)
+    block.feed(line)
+    return block

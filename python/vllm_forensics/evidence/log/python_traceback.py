@@ -54,7 +54,8 @@ _ECHO_MESSAGES: Final = re.compile(
     r"Background loop (?:has errored|is stopped)|Executor failed\.|"
     r"[Ee]ngine process failed to start|"
     r"Engine (?:core|process) is dead|died unexpectedly|EngineCore encountered an issue|"
-    r"WorkerProc initialization failed|Connection (?:reset|closed) by peer|closed by remote peer|"
+    r"^Worker failed with error|WorkerProc initialization failed|"
+    r"Connection (?:reset|closed) by peer|closed by remote peer|"
     r"Failed to send (?:data|message) to (?:the )?engine"
 )
 

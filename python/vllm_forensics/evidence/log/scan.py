@@ -26,12 +26,10 @@ from vllm_forensics.evidence.log.hearsay import Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import (
-    BACKTRACE,
     NativeBlock,
     begins_lone_stack,
-    goes_on_in_handler,
     is_own_frame,
-    is_symbols_frame,
+    open_headless_stack,
 )
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.phrases import clue_at
@@ -98,6 +96,8 @@ _MENTION: Final = re.compile(
     r"(?i)segmentation fault|segfault|core dumped|\bkilled\b|crash|SIGSEGV|SIGKILL|OOM"
 )
 _SEEN_MAX: Final = 5
+_QUOTED: Final = "Worker failed with error '"
+"""What follows is the worker's own error, and the traceback is that of who asked it."""
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
@@ -137,15 +137,6 @@ def _comes_first(block: Block, line: LogLine) -> bool:
     is_frame = text.startswith(("#", "*", "frame", 'File "')) or "[0x" in text
     is_frame = is_frame or is_own_frame(line.text)
     return is_frame and block.goes_on(line.text)
-
-
-def _headless(line: LogLine) -> Clue | None:
-    """What a frame tells that has no heading, and no number either."""
-    if is_own_frame(line.text):
-        return None  # its phrase says more
-    if goes_on_in_handler(line):
-        return clue_at(line, ClueKind.SIGNAL, "a signal handler")
-    return clue_at(line, ClueKind.STACK, BACKTRACE) if is_symbols_frame(line.text) else None
 
 
 def _opened(line: LogLine, block: Block | None) -> Block | None:
@@ -317,9 +308,8 @@ class _Scanner:
         if opened is None and line.number - self._stop > _STOPPED and _is_lone(line, block):
             opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
             opened.feed(line)
-        if opened is None and block is None and (lone := _headless(line)) is not None:
-            opened = NativeBlock(lone)
-            opened.feed(line)
+        if opened is None and block is None:
+            opened = open_headless_stack(line)
         if opened is None:
             follows = link(line.text)
             if follows is not None:
@@ -389,7 +379,11 @@ class _Scanner:
         if isinstance(block, TracebackBlock) and block.last is not None:
             told = BOOK.read(block.last)
             told = None if told is not None and told.kind is ClueKind.ABORT else told
-            if told is not None and (clue.kind is not ClueKind.ECHO or told.kind is ClueKind.CHILD):
+            if told is not None and _QUOTED in block.last.text:
+                clue = replace(told, of_another=True, name="Worker", detail=told.detail)
+            elif told is not None and (
+                clue.kind is not ClueKind.ECHO or told.kind is ClueKind.CHILD
+            ):
                 clue = replace(
                     told,
                     python=clue.python,

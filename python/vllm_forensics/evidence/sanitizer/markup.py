@@ -24,6 +24,7 @@ _RUN_TOGETHER_RACE: Final = re.compile(
     r"|Previous (?:atomic )?(?:read|write) of size |Location is |Thread T\d+ .{0,60}created "
     r"|Mutex M\d+ )"
 )
+_RUN_TOGETHER_UCX: Final = re.compile(r"(?<=\S)[ \t]{2,}(?=\d{1,2} 0x[0-9a-f]{16} \S)")
 _ACCESS: Final = re.compile(r" (?:READ|WRITE) of size \d+ at 0x")
 _RUN_TOGETHER: Final = re.compile(
     r"(?<=\S)(?<!previously)[ \t]+(?=#\d{1,4}:?[ \t]+0x[0-9a-fA-F]{4,16}[ \t]+(?:in |\()"
@@ -56,6 +57,8 @@ def plain_text(text: str) -> str:
 
 def parted(text: str) -> str:
     """A report whose newlines were lost, with newlines again; all else as it is."""
+    if "???:0 " in text:
+        return _RUN_TOGETHER_UCX.sub("\n", text)
     if (text.count("#") < 2 and "Sanitizer: " not in text) or "\n" in text:
         return text
     starts = len(_FRAME_START.findall(text))

@@ -39,7 +39,7 @@ def plain_line(raw: bytes) -> str | None:
     if len(raw) > _MAX_PLAIN or raw.translate(None, _LETTERS):
         return None
     number = raw.rfind(b"#")
-    if number > 5 or raw.startswith(_ESCAPED, number):
+    if number > 5 or raw.startswith(_ESCAPED, number) or b"???:0 " in raw:  # UCX's frames in a row
         return None
     if raw.startswith(b" "):
         if raw.lstrip(b" ").startswith((b">", b"[", b"(")):  # quoted, or a process's name
