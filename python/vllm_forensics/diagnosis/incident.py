@@ -14,12 +14,14 @@ from vllm_forensics.diagnosis.incident_first import (
     MACHINES,
     account_of,
     first_death,
+    is_of_a_stop,
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident_hearsay import hearsay_of, is_asked_for
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident_strangers import without_strangers
 from vllm_forensics.diagnosis.incident_where import last_resort, place_of
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
@@ -53,7 +55,8 @@ _WHERE_COUNTS: Final = {
 
 def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
     """The incidents that a log tells of, in its order: one for each life that ended badly."""
-    found = (explain_incident(life, log) for life in lives_of(reading))
+    own = without_strangers(reading)
+    found = (explain_incident(life, log) for life in lives_of(own))
     return tuple(incident for incident in found if incident is not None)
 
 
@@ -61,8 +64,10 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
     """The first incident that a log tells of; None where nobody died in it."""
     clues = reading.clues
     first = first_death(clues)
-    if first is None:
+    if first is None or is_of_a_stop(first, reading.stopped):
         return None
+    if first.kind is ClueKind.EXCEPTION and reading.succeeded:
+        return None  # it was handled
     account = account_of(first, clues)
     heard = hearsay_of(first, account, clues)
     if heard is None and is_asked_for(first):

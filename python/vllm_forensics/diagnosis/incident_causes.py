@@ -77,7 +77,7 @@ def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     told = _what(first, account, _TIMEOUT)
     if first.kind is not ClueKind.HANG and told is None:
         return None
-    sure = "atchdog" in first.text or first.text.startswith("Timeout (")
+    sure = "atchdog" in first.text
     return _cause(
         CauseClass.HANG,
         told or first.detail or first.text,
@@ -124,6 +124,8 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`exit code 137`, `Killed`: SIGKILL, whose sender is not named."""
     if _signal(first, account) != "SIGKILL":
         return None
+    if any(clue.kind is ClueKind.NOT_MEMORY and clue.source == "the shell" for clue in account):
+        return _cause(CauseClass.UNKNOWN, "SIGKILL, which somebody sent", Certainty.UNKNOWN)
     if any(clue.kind is ClueKind.NOT_MEMORY for clue in account):
         return _cause(
             CauseClass.UNKNOWN,

@@ -15,6 +15,7 @@ _ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 _TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
 _WARNING_ONLY: Final = re.compile(r"No available shared memory broadcast block")
 _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
+_CLIENTS: Final = re.compile(r"ClientDisconnect\b")
 MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 """What only tools see, and no user."""
 OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
@@ -75,8 +76,17 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     return None
 
 
+def is_of_a_stop(first: Clue, stopped: int | None) -> bool:
+    """Does all that the text tells come of an orderly stop that it announced before?"""
+    if stopped is None or first.line < stopped:
+        return False
+    return first.kind is ClueKind.ECHO or (first.kind is ClueKind.CHILD and first.signal in _ASKED)
+
+
 def _of_network(clue: Clue) -> bool:
     """Does it tell of no more than a connection's end? Clients go away every day."""
+    if clue.kind is ClueKind.ECHO and _CLIENTS.match(clue.detail or "") is not None:
+        return True
     is_echo = clue.kind is ClueKind.ECHO and not clue.python
     return is_echo and _NETWORK.match(clue.detail or clue.text) is not None
 

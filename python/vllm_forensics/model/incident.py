@@ -174,6 +174,10 @@ class IncidentReading:
     lines: int
     left_out: int = 0
     """Clues beyond those that are kept."""
+    stopped: int | None = None
+    """The first line that announces an orderly stop."""
+    succeeded: bool = False
+    """Does the text end with somebody's word that all went well?"""
     seen_instead: tuple[str, ...] = ()
     """Lines that speak of dying and prove nothing."""
 

@@ -17,6 +17,7 @@ _ENDED: Final = (
 _DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11)|1(?:3[2-79]|59))\b(?!\.\d)"
 """Statuses that only a signal leaves, and not SIGTERM's or SIGINT's."""
 _TOLD: Final = (
+    r"(?:\b[Pp]rocess (?P<pid>\d{1,9}) )?"
     rf"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{{0,60}}?)?\b{_ENDED}(?: \w+)?,?"
     r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}"

@@ -111,6 +111,10 @@ _HANDLERS_OWN: Final = re.compile(
     r"you can (?:ignore|suppress|set|pass|disable)|consider passing)"
 )
 """What crash handlers print besides."""
+_OTHER: Final = re.compile(
+    r"(?i)\b(?:other|another|different|earlier|previous|older?|unlike|not the same)\b.{0,40}"
+    r"\b(?:issue|report|crash|bug|thread|problem|case|ticket)\b"
+)
 _ABOVE: Final = 14
 _PARAGRAPH: Final = 3
 
@@ -194,6 +198,15 @@ def _paragraph_above(lines: Sequence[str], at: int) -> Iterator[str]:
 
 def _is_fence(line: str) -> bool:
     return line.lstrip(" >").startswith(("```", "~~~"))
+
+
+def is_of_another_report(lines: Sequence[str], at: int) -> bool:
+    """Is the line quoted, below a sentence that calls what is quoted another case?"""
+    if not lines[at].startswith(">"):
+        return False
+    begin = next((near for near in range(at, -1, -1) if not lines[near].startswith(">")), -1)
+    own = [line for line in lines[max(0, begin - 1) : begin + 1] if line.strip()]
+    return any(_OTHER.search(line) is not None for line in own)
 
 
 def is_term(line: str) -> bool:

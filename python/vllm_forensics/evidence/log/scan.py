@@ -219,6 +219,8 @@ class _Scanner:
             size_bytes=self._size,
             lines=self._line,
             left_out=self._left_out,
+            stopped=self._setting.stopped(clues),
+            succeeded=self._setting.succeeded(self._size),
             seen_instead=tuple(self._seen),
         )
 

@@ -201,6 +201,13 @@ SHELL: Final = Family(
             "run.sh: line 4: 4242 Killed                  python serve.py",
         ),
         Phrase(
+            ClueKind.NOT_MEMORY,
+            "kill -",
+            r"^(?:[\w@.:~/-]{1,60} ?)?[$#>] ?"
+            r"(?P<detail>(?:sudo )?p?kill -(?:9|(?:SIG)?KILL)\b.{0,60})",
+            "$ kill -9 4242",
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             " killed   ",
             r"(?:^|`)\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>killed) ",

@@ -17,12 +17,14 @@ from vllm_forensics.evidence.log.lessons import (
     Lessons,
     count_of_witnesses,
     is_example,
+    is_of_another_report,
     is_possible,
     is_term,
     lessons_in,
 )
 from vllm_forensics.evidence.log.prose import is_comment
-from vllm_forensics.model.incident import Clue
+from vllm_forensics.evidence.log.verdicts import passed_parts
+from vllm_forensics.model.incident import Clue, ClueKind
 
 _KEPT: Final = 1 << 16
 _WINDOW: Final = 30
@@ -62,6 +64,27 @@ _LOGGED: Final = re.compile(
 )
 
 
+_STOPS: Final = re.compile(
+    rb"(?:^|[\s:\]-])(?:(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:SIG(?:TERM|INT)|signal (?:15|2)\b)|"
+    rb"Shutting down\b|[Gg]racefully stopping|waiting for .{1,60} to stop|Stopping \S{1,60}\.\.\.)|"
+    rb"(?i:shutting down (?:gracefully|normally))"
+)
+"""Somebody asked for an end."""
+
+
+_SUCCEEDS: Final = re.compile(
+    rb"(?i)\b(?:exit(?:ed)? (?:with )?(?:code|status):? ?0\b|(?:finished|completed) successfully)"
+)
+_LAST: Final = 1_000
+_ATTACHES: Final = re.compile(
+    r"Attaching to process \d|.{0,80}\bgdb (?:-p|--pid)|.{0,40}\(gdb\) attach |.{0,40}\bpstack \d"
+)
+_HANGS: Final = re.compile(
+    r"(?i)\b(?:hangs?|hung|hanging|stuck|deadlock\w{0,3}|freez\w{1,4}|frozen)\b"
+)
+_FAR: Final = 300
+
+
 class _Kind(Enum):
     CODE = auto()
     OTHER = auto()
@@ -81,6 +104,20 @@ class Setting:
         if len(self._head) < _KEPT:
             self._head += piece[: _KEPT - len(self._head)]
 
+    def stopped(self, clues: Sequence[Clue]) -> int | None:
+        """The first line that announces an orderly stop, where anything else is told at all."""
+        if not clues:
+            return None
+        lines = enumerate(self._head.split(b"\n"), start=1)
+        return next((number for number, line in lines if _STOPS.search(line) is not None), None)
+
+    def succeeded(self, size: int) -> bool:
+        """Do the last lines of a text of that size say that all went well?"""
+        if size > len(self._head):
+            return False
+        last = [line for line in self._head[-_LAST:].split(b"\n") if line.strip()][-2:]
+        return any(_SUCCEEDS.search(line) is not None for line in last)
+
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""
         if not clues:
@@ -95,9 +132,14 @@ class Setting:
         if lessons is Lessons.ALL:
             return []
         is_of_nobody = count_of_witnesses(lines) == 0
+        passed = passed_parts(lines)
         heard: list[Clue] = []
         for clue in clues:
             at = clue.line - 1
+            if any(at in part for part in passed):
+                continue
+            if clue.kind is ClueKind.STACK and _is_of_the_living(lines, at):
+                continue
             if at >= len(lines):
                 heard.append(clue)
             elif not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
@@ -106,10 +148,18 @@ class Setting:
         return heard
 
 
+def _is_of_the_living(lines: Sequence[str], at: int) -> bool:
+    """Did somebody attach a debugger to a process of which nobody says that it hangs?"""
+    above = lines[max(0, at - _FAR) : at]
+    is_attached = any(_ATTACHES.match(line) is not None for line in above)
+    return is_attached and not any(_HANGS.search(line) is not None for line in lines)
+
+
 def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
     return (
         is_comment(lines[at])
         or is_term(lines[at])
+        or is_of_another_report(lines, at)
         or _is_comment_of_code(lines, kinds, at)
         or _is_within_code(kinds, at)
         or is_list_of_changes(lines, at)

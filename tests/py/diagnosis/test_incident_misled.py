@@ -1,0 +1,185 @@
+"""Texts that lead astray: what died elsewhere, was meant to die, was asked to end, or lived on."""
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incidents
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Incident
+
+
+def incidents_of(*lines: str) -> tuple[Incident, ...]:
+    return explain_incidents(parse_incident_log(["\n".join(lines).encode()]), "log")
+
+
+BACKUP = (
+    "[Wed Jan 14 03:00:01 2026] Out of memory: Killed process 911 (rsync) total-vm:900000kB, "
+    "anon-rss:800000kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1700kB oom_score_adj:0"
+)
+RAISED = (
+    "Traceback (most recent call last):",
+    '  File "/opt/app/model.py", line 9, in forward',
+    "    return self.weight[key]",
+    "KeyError: 'bias'",
+)
+UNIT = "Jan 15 08:12:44 node1 serve[4242]: "
+
+
+def test_what_the_kernel_ended_yesterday_is_no_part_of_an_exception() -> None:
+    (incident,) = incidents_of(BACKUP, *(UNIT + line for line in RAISED))
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert incident.first_death.pid == 4242
+
+
+def test_the_kernels_word_of_another_process_proves_no_lack_of_memory() -> None:
+    (incident,) = incidents_of(BACKUP, "[ERROR] Worker (pid:4242) was sent SIGKILL!")
+
+    assert incident.first_death.pid == 4242
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_process_of_the_same_name_may_be_the_one_under_another_number() -> None:
+    kernel = BACKUP.replace("(rsync)", "(python3)")
+
+    (incident,) = incidents_of(kernel, "[ERROR] Worker (pid:4242) was sent SIGKILL!")
+
+    assert incident.first_death.cause.certainty is Certainty.PROVED
+
+
+def test_the_kernels_only_word_is_believed() -> None:
+    (incident,) = incidents_of(BACKUP, "the server is gone since")
+
+    assert incident.first_death.pid == 911
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (
+            "============ test session starts ============",
+            "tests/test_pool.py::test_is_logged",
+            "ERROR    pool:pool.py:12 taking failed",
+            "Traceback (most recent call last):",
+            '  File "/opt/app/pool.py", line 10, in take',
+            "    return self.blocks[9]",
+            "IndexError: list index out of range",
+            "PASSED",
+            "============ 3 passed in 0.12s ============",
+        ),
+        (
+            "test_child_crash ... Fatal Python error: Segmentation fault",
+            "",
+            "Current thread 0x00007f1be0000700 (most recent call first):",
+            '  File "<string>", line 1 in <module>',
+            "ok",
+            "",
+            "Ran 2 tests in 0.812s",
+            "",
+            "OK",
+        ),
+        (
+            "[==========] Running 1 test from 1 test suite.",
+            "pool_test: pool.cpp:88: int take(int): Assertion `id < size' failed.",
+            "[       OK ] PoolDeathTest.TakeTooMany (12 ms)",
+            "[  PASSED  ] 1 test.",
+        ),
+        (
+            "running 1 test",
+            "thread 'tests::take' panicked at src/pool.rs:12:9:",
+            "index out of bounds: the len is 3 but the index is 9",
+            "test tests::take - should panic ... ok",
+            "test result: ok. 1 passed; 0 failed; 0 ignored",
+        ),
+    ],
+)
+def test_what_died_in_a_test_that_passed_was_meant_to(lines: tuple[str, ...]) -> None:
+    assert incidents_of(*lines) == ()
+
+
+def test_a_crash_behind_a_run_that_passed_is_one() -> None:
+    (incident,) = incidents_of(
+        "============ test session starts ============",
+        "============ 3 passed in 0.12s ============",
+        "Segmentation fault (core dumped)",
+    )
+
+    assert incident.first_death.signal == "SIGSEGV"
+
+
+def test_a_run_in_which_one_failed_proves_nothing_for_the_others() -> None:
+    (incident,) = incidents_of(
+        "[==========] Running 2 tests from 1 test suite.",
+        "pool_test: pool.cpp:88: int take(int): Assertion `id < size' failed.",
+        "[  FAILED  ] PoolTest.Take",
+        "[  PASSED  ] 1 test.",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+DEAD = (
+    "ERROR 01-15 08:12:41 [async_llm.py:525] vllm.v1.engine.exceptions.EngineDeadError: x",
+    "api-1 exited with code 143",
+)
+
+
+@pytest.mark.parametrize("echo", DEAD)
+def test_what_follows_an_orderly_stop_is_no_death(echo: str) -> None:
+    assert incidents_of("INFO 01-15 08:12:40 [launcher.py:80] Received SIGTERM", echo) == ()
+    assert incidents_of("INFO:     Shutting down", echo) == ()
+    assert len(incidents_of(echo, "INFO:     Shutting down")) == 1
+
+
+def test_a_fault_while_stopping_is_a_death() -> None:
+    (incident,) = incidents_of("INFO:     Shutting down", "Segmentation fault (core dumped)")
+
+    assert incident.first_death.signal == "SIGSEGV"
+
+
+def test_an_exception_of_who_ended_well_was_handled() -> None:
+    assert incidents_of(*RAISED, "using the slow path", "INFO finished successfully") == ()
+    assert len(incidents_of(*RAISED, "using the slow path")) == 1
+
+
+def test_a_client_that_went_away_is_no_death() -> None:
+    raised = [*RAISED[:-1], "starlette.requests.ClientDisconnect"]
+
+    assert incidents_of(*raised) == ()
+
+
+STACK = (
+    "Attaching to process 4242",
+    "#0  0x00007f1be0091234 in pthread_cond_wait () from /lib/x86_64-linux-gnu/libc.so.6",
+    "#1  0x000055d0c0de1234 in wait_for_work () at serve.c:40",
+)
+
+
+def test_a_debugger_that_was_attached_tells_of_no_death() -> None:
+    assert incidents_of(*STACK) == ()
+    assert len(incidents_of("It hangs when the queue is empty.", *STACK)) == 1
+
+
+def test_a_wait_that_was_dumped_may_have_ended() -> None:
+    (incident,) = incidents_of("Timeout (0:00:30)!")
+
+    assert incident.first_death.cause.certainty is Certainty.LIKELY
+
+
+def test_who_typed_the_kill_is_no_lack_of_memory() -> None:
+    (incident,) = incidents_of("$ kill -9 4242", "[1]+  Killed                  python3 serve.py")
+
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+    assert incident.first_death.cause.detail == "SIGKILL, which somebody sent"
+
+
+def test_another_reports_dump_is_quoted_and_not_this_ones() -> None:
+    (incident,) = incidents_of(
+        "This is not the same as the other report:",
+        "> Fatal Python error: Segmentation fault",
+        ">",
+        "My program prints this:",
+        "double free or corruption (!prev)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
