@@ -37,7 +37,7 @@ class StoreError(ForensicsError):
 
 
 class OwnError(ForensicsError):
-    """A mistake of this program, not of its user: something that it did not expect happened."""
+    """Something that this program did not expect: most likely a mistake in it."""
 
 
 def own_error(error: Exception) -> OwnError:
@@ -57,7 +57,8 @@ def own_error(error: Exception) -> OwnError:
             place = f" (in {code.co_name}, {file}:{trace.tb_lineno})"
         trace = trace.tb_next
     words = "".join(sign if sign.isprintable() else "�" for sign in str(error)[:_MAX_WORDS])
+    said = f"{type(error).__name__}{words and f': {words}'}{place}"
     return OwnError(
-        f"a mistake in forensics itself: {type(error).__name__}{words and f': {words}'}{place}",
+        f"an error that forensics did not expect: {said}",
         remedy=f"please report it; {_TRACEBACK}=1 before the command shows the traceback to send",
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import NamedTuple
 
+from vllm_forensics.errors import own_error
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Failure, Group
@@ -161,10 +162,20 @@ def _results(
             start_next()
         while running:
             future = ready.get()
-            place, result = running.pop(future), future.result()
+            place = running.pop(future)
+            result = _result_of(future, cores[place])
             del future
             start_next()
             yield place, result
     finally:
         for future in running:
             future.cancel()
+
+
+def _result_of(future: Future[Crash | Failure], core: str) -> Crash | Failure:
+    """What came of a core, also where an executor lost it: another's may be a whole cluster."""
+    try:
+        return future.result()
+    except Exception as error:  # noqa: BLE001 - one core's must not take the others with it
+        mistake = own_error(error)
+    return Failure(path=core, error=mistake.message, remedy=mistake.remedy)

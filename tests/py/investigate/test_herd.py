@@ -123,6 +123,22 @@ class Stepwise(Executor):
         return future
 
 
+def test_a_core_that_an_executor_lost_stops_no_other(hands: Hands) -> None:
+    def losing(core: str, depth: Depth) -> Crash | Failure:
+        if core == CORES[3]:
+            raise ConnectionResetError("the worker is gone")
+        return told(core, depth, "bug")
+
+    found = last_told(explain_each(CORES, losing, STACKS, hands=hands))
+
+    lost = found.pop(3)
+    assert isinstance(lost, Failure)
+    assert lost.path == CORES[3]
+    assert "ConnectionResetError: the worker is gone" in lost.error
+    assert len(found) == 11
+    assert all(isinstance(result, Crash) for result in found.values())
+
+
 def test_only_a_few_results_wait_to_be_taken() -> None:
     slow = Stepwise()
 
