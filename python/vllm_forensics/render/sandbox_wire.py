@@ -119,6 +119,16 @@ class PartingWire(msgspec.Struct, frozen=True, kw_only=True):
     request: str | None
 
 
+class MemoryWire(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--drive-native` did with real memory: tokens written and read, blocks moved."""
+
+    written: int
+    read: int
+    moved: int
+    sanitized: bool
+    """Under AddressSanitizer."""
+
+
 class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `forensics sandbox run --format json`."""
 
@@ -146,6 +156,7 @@ class SandboxWire(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     snapshots: list[SnapshotLine]
     unkept_snapshots: int
+    memory: MemoryWire | None
 
 
 def render_sandbox_json(run: SandboxRun) -> str:
@@ -180,6 +191,7 @@ def render_sandbox_json(run: SandboxRun) -> str:
             events=run.events,
             snapshots=[snapshot_line(snapshot) for snapshot in run.snapshots],
             unkept_snapshots=run.unkept_snapshots,
+            memory=MemoryWire(**run.memory._asdict()) if run.memory else None,
         )
     )
 

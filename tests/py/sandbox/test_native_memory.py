@@ -1,5 +1,6 @@
 """A scheduler's decisions move real memory, and a wrong one is an error that names the block."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -118,6 +119,20 @@ def test_the_command_says_what_was_done_with_the_memory() -> None:
         assert ended.status == 0
         assert "memory  real, every access checked:" in ended.out
         assert "the reference engine" in ended.out
+
+
+def test_the_json_says_what_was_done_with_the_memory() -> None:
+    native, plain = (
+        json.loads(forensics("sandbox", "run", "--format", "json", *options).out)
+        for options in (("--drive-native", "--gpu-blocks", "23", "--cpu-blocks", "40"), ())
+    )
+
+    used = native["memory"]
+    assert used["written"] > 1000
+    assert used["read"] > used["written"]
+    assert used["moved"] > 0
+    assert used["sanitized"] is False
+    assert plain["memory"] is None
 
 
 def test_without_the_compiled_module_all_else_runs() -> None:
