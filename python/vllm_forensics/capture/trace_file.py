@@ -26,6 +26,8 @@ class TraceFile:
         self._folder = Path(folder)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._limit = limit_bytes // 2
+        # What comes after a fork is the parent's alone to tell.
+        os.register_at_fork(after_in_child=self.close)
         self._pid = os.getpid()
         self._run = 0
         self._paths: list[Path] = []
@@ -67,18 +69,17 @@ class TraceFile:
                 self._run += 1
 
     def write(self, data: bytes) -> None:
-        """Append; what comes after a fork is the parent's alone to tell.
+        """Append.
 
         Raises:
             OSError: nothing more can be written.
 
         """
-        if self._descriptor < 0 or os.getpid() != self._pid:
+        if self._descriptor < 0:
             return
         self._size += len(data)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+        while data:
+            data = data[os.write(self._descriptor, data) :]
 
     def close(self) -> None:
         """Write no more."""

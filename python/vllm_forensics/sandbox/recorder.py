@@ -24,23 +24,6 @@ _CHAIN: Final = 40
 """Events of one chain: its end, in which the fault is."""
 
 
-@dataclass(slots=True)
-class Entry:
-    """One event as it is kept; of uses in a row, one, which counts them."""
-
-    kind: EventKind
-    pool: str
-    block: int
-    request: str | None
-    step: int
-    generation: int
-    source: int | None
-    code: CodeType | None
-    line: int
-    times: int = 1
-    last_step: int | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSeen:
     """One step that was completed, as whoever watches a run is told of it."""
@@ -53,7 +36,7 @@ class StepSeen:
 
 
 class Noted(NamedTuple):
-    """An event that happens once, as it is kept: most are, and a tuple is made quickly."""
+    """One event as it is kept: a tuple, because it is made quickly."""
 
     kind: EventKind
     pool: str
@@ -61,10 +44,25 @@ class Noted(NamedTuple):
     request: str | None
     step: int
     generation: int
-    source: int | None
-    code: CodeType | None
-    line: int
-    times: int = 1
+    source: int | None = None
+    code: CodeType | None = None
+    line: int = 0
+
+    @property
+    def times(self) -> int:
+        """How many in a row it stands for."""
+        return 1
+
+    @property
+    def last_step(self) -> int | None:
+        """The step of the last of several."""
+        return None
+
+
+class Uses(Noted):
+    """Uses in a row by one request: the first one, and a count that goes on."""
+
+    times = 1
     last_step: int | None = None
 
 
@@ -101,7 +99,7 @@ class Recorder:
         self.request: str | None = None
         """For whom the engine is working: the engines' hooks set it."""
         self.count = 0
-        self.entries: deque[Entry | Noted] = deque(maxlen=kept)
+        self.entries: deque[Noted] = deque(maxlen=kept)
         self.holders: dict[str, dict[int, int]] = defaultdict(dict)
         """By pool and block: how many hold it; none: it never lived."""
         self.generations: dict[str, dict[int, int]] = defaultdict(dict)
@@ -120,7 +118,7 @@ class Recorder:
         self.on_end: list[Callable[[Snapshot], None]] = []
         """Told the state when the run is over, however it ended."""
         self._sink = sink
-        self.last_use: dict[tuple[str, int], Entry] = {}
+        self.last_use: dict[tuple[str, int], Uses] = {}
         """By pool and block: its last event, where that is a use."""
 
     def allocated(self, pool: str, block: int) -> None:
@@ -162,7 +160,7 @@ class Recorder:
         """The worker copies a block; `pool` is the target's, which is whose the copy is."""
         self.last_use.pop((pool, target), None)
         request, generation = self.owners[pool].get(target), self.generations[pool].get(target, 0)
-        self._keep(Entry(kind, pool, target, request, self.step, generation, source, None, 0))
+        self._keep(Noted(kind, pool, target, request, self.step, generation, source))
 
     def used(self, pool: str, block: int, request: str) -> None:
         """The worker writes to a block. Uses in a row by one request are one event."""
@@ -172,7 +170,7 @@ class Recorder:
             last.last_step = self.step
             return
         generation = self.generations[pool].get(block, 0)
-        entry = Entry(EventKind.USE, pool, block, request, self.step, generation, None, None, 0)
+        entry = Uses(EventKind.USE, pool, block, request, self.step, generation)
         self._keep(entry)
         self.last_use[pool, block] = entry
 
@@ -209,7 +207,7 @@ class Recorder:
             owners[block] = request
             self.last_use.pop((pool, block), None)
             kind = EventKind.ALLOCATE
-            event = (kind, pool, block, request, step, generation, None, code, line, 1, None)
+            event = (kind, pool, block, request, step, generation, None, code, line)
             self._keep(_tuple(Noted, event))
 
     def freed_all(self, pool: str, blocks: Iterable[tuple[int, int]]) -> None:
@@ -234,10 +232,10 @@ class Recorder:
     def _put(self, kind: EventKind, pool: str, block: int, where: tuple[CodeType, int]) -> None:
         self.last_use.pop((pool, block), None)
         generation = self.generations[pool].get(block, 0)
-        event = (kind, pool, block, self.request, self.step, generation, None, *where, 1, None)
+        event = (kind, pool, block, self.request, self.step, generation, None, *where)
         self._keep(_tuple(Noted, event))
 
-    def _keep(self, entry: Entry | Noted) -> None:
+    def _keep(self, entry: Noted) -> None:
         self.count += 1
         self.entries.append(entry)
         if self._sink is not None:
@@ -249,7 +247,7 @@ class Recorder:
         return Chain(block=block, pool=pool, events=tuple(events[-_CHAIN:]))
 
 
-def event_of(entry: Entry | Noted) -> Event:
+def event_of(entry: Noted) -> Event:
     """The event in the language that all of this program shares."""
     code = entry.code
     return Event(
@@ -261,14 +259,15 @@ def event_of(entry: Entry | Noted) -> Event:
         step=entry.step,
         request=entry.request,
         function=code.co_qualname if code else None,
-        file=_short(code.co_filename) if code else None,
+        file=short_file(code.co_filename) if code else None,
         line=entry.line if code else None,
         times=entry.times,
         last_step=entry.last_step,
     )
 
 
-def _short(file: str) -> str:
+def short_file(file: str) -> str:
+    """The path from the package on: vLLM's, or our own."""
     cut = max(file.rfind("/vllm/"), file.rfind("/vllm_forensics/"))
     return file[cut + 1 :] if cut >= 0 else file
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.py.support import traced_engine
-from tests.py.support.traced_engine import LAST_STEP, LOAD
+from tests.py.support.traced_engine import LAST_STEP, LOAD, lines_of
 from tests.py.support.vllm_trees import CURRENT, a_tree
 
 pytestmark = pytest.mark.xdist_group("vllm-trees")
@@ -33,10 +33,6 @@ def serve(how: str, folder: Path, version: str = CURRENT, **variables: str) -> t
     ended = traced_engine.serve(how, folder, version, **variables)
     assert "Traceback" not in ended.stderr
     return ended.returncode, ended.stdout
-
-
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def only_trace(folder: Path) -> list[dict[str, Any]]:
@@ -111,14 +107,17 @@ def test_no_token_is_in_a_trace_and_equal_blocks_have_equal_hashes(tmp_path: Pat
     assert str((1 << 20) + 40) not in json.dumps(lines)
 
 
-def test_another_process_cannot_be_told_by_the_hashes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        serve("finish", tmp_path / name)
+def test_of_a_block_s_content_nothing_is_told_but_when_it_came(tmp_path: Path) -> None:
+    serve("finish", tmp_path)
 
-    one, other = (of_kind("request", only_trace(tmp_path / name)) for name in ("a", "b"))
-    assert not {h for line in one for h in line["hashes"]} & {
-        h for line in other for h in line["hashes"]
-    }
+    lines = only_trace(tmp_path)
+    told = [line["hashes"] for line in of_kind("request", lines)]
+    told += [
+        hashes for line in of_kind("step", lines) for hashes in line.get("hashes", {}).values()
+    ]
+    flat = [content for hashes in told for content in hashes]
+    assert len(flat) > len(set(flat)) > 10
+    assert list(dict.fromkeys(flat)) == list(range(len(set(flat))))
 
 
 def test_the_files_are_this_user_s_alone(tmp_path: Path) -> None:

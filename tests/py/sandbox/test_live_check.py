@@ -9,7 +9,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from tests.py.cli.test_main import forensics
 from tests.py.integration.tool import REPOSITORY
-from tests.py.support.traced_engine import LAST_STEP, LOAD, traced
+from tests.py.support.traced_engine import LAST_STEP, LOAD, lines_of, traced
 
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.event import EventKind
@@ -36,7 +36,7 @@ def trace_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def changed(file: Path, change: Callable[[Lines], None]) -> SandboxRun:
     """What is told of the trace with other lines in it."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    lines = lines_of(file)
     change(lines)
     return check_trace([json.dumps(line).encode() + b"\n" for line in lines], "a trace")
 

@@ -447,7 +447,7 @@ def test_a_leak_that_starves_a_request_is_told_as_what_holds_it_up() -> None:
 def test_an_error_in_our_own_wrappers_is_never_told_as_one_of_vllm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recorder, "Entry", None)
+    monkeypatch.setattr(recorder, "Uses", None)
 
     with pytest.raises(ForensicsError, match="the sandbox cannot follow this vLLM: TypeError"):
         driven(CURRENT, Parameters(), TEXTBOOK)

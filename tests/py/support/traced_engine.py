@@ -18,7 +18,9 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import msgspec
 from tests.py.support.vllm_trees import CURRENT, a_tree
 
 from vllm_forensics.model.sandbox import Parameters, RequestSpec, VllmTree, WorkerStep
@@ -26,6 +28,7 @@ from vllm_forensics.sandbox.engine.loader import loaded
 from vllm_forensics.sandbox.engine.v1 import V1Engine
 from vllm_forensics.sandbox.engine.v1_config import SELECTION
 from vllm_forensics.sandbox.engine.v1_hooks import managers_of
+from vllm_forensics.sandbox.live.reader import TraceReader
 from vllm_forensics.sandbox.recorder import Recorder
 
 BLOCK = 16
@@ -35,7 +38,7 @@ LOAD = tuple(
     for number in range(6)
 )
 LAST_STEP = 9
-ROUNDS = 60
+ROUNDS = 150
 
 
 def serve(
@@ -59,6 +62,14 @@ def traced(how: str, folder: Path) -> Path:
     ended = serve(how, folder, VLLM_FORENSICS_TRACE_MIB="1")
     assert "Traceback" not in ended.stderr, ended.stderr
     return max(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+
+
+def lines_of(trace: Path) -> list[dict[str, Any]]:
+    """The lines of a trace, unfolded: a line for each event, an item for each request."""
+    reader = TraceReader(trace.read_bytes().splitlines(), trace.name)
+    lines = [reader.header, *reader]
+    assert not reader.unread
+    return [msgspec.to_builtins(line) for line in lines]
 
 
 def plug_in() -> None:

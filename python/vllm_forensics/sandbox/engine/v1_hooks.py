@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -95,20 +95,25 @@ def _freeing(recorder: Recorder) -> Wrapper:
         @wraps(original)
         def free_blocks(self: Any, ordered_blocks: Any, *arguments: Any, **options: Any) -> Any:
             blocks = list(ordered_blocks)
-            left: dict[int, int] = {}
-            given: list[tuple[int, int]] = []
             # Before: so that an assertion inside of it has its cause on record.
-            for block in blocks:
-                if block is not self.null_block:
-                    number = block.block_id
-                    left[number] = left.get(number, block.ref_cnt) - 1
-                    given.append((number, left[number]))
-            recorder.freed_all(GPU, given)
+            recorder.freed_all(GPU, given_back(self, blocks))
             return original(self, blocks, *arguments, **options)
 
         return free_blocks
 
     return wrap
+
+
+def given_back(pool: Any, blocks: Iterable[Any]) -> list[tuple[int, int]]:
+    """The blocks but the null block, each with how many hold it when it is given back."""
+    left: dict[int, int] = {}
+    given: list[tuple[int, int]] = []
+    for block in blocks:
+        if block is not pool.null_block:
+            number = block.block_id
+            left[number] = left.get(number, block.ref_cnt) - 1
+            given.append((number, left[number]))
+    return given
 
 
 def _evicting(recorder: Recorder) -> Wrapper:
@@ -125,19 +130,42 @@ def _evicting(recorder: Recorder) -> Wrapper:
     return wrap
 
 
+def unknown_blocks(
+    original: Callable[..., Any],
+) -> Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], list[Any]]:
+    """Of a call of this `cache_full_blocks`: the blocks that are to be found from then on.
+
+    Given its pool and blocks, and what follows these. Until 0.11 it is called for each request and
+    step, mostly for nothing.
+    """
+    names = list(inspect.signature(original).parameters)[3:]
+    first, end = names.index("num_cached_blocks"), names.index("num_full_blocks")
+
+    def unknown_of(
+        pool: Any, blocks: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> list[Any]:
+        start = arguments[first] if first < len(arguments) else options["num_cached_blocks"]
+        stop = arguments[end] if end < len(arguments) else options["num_full_blocks"]
+        new = blocks[start:stop]
+        return [b for b in new if b.block_hash is None and b is not pool.null_block]
+
+    return unknown_of
+
+
+def found_since(unknown: list[Any]) -> list[int]:
+    """Which of these blocks can be found now."""
+    return [block.block_id for block in unknown if block.block_hash is not None]
+
+
 def _caching(recorder: Recorder) -> Wrapper:
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-        names = list(inspect.signature(original).parameters)[3:]
+        unknown_of = unknown_blocks(original)
 
         @wraps(original)
         def cache(self: Any, request: Any, blocks: Any, *arguments: Any, **options: Any) -> Any:
-            given = options | dict(zip(names, arguments, strict=False))
-            # Called for each request and step, mostly for nothing.
-            new = blocks[given["num_cached_blocks"] : given["num_full_blocks"]]
-            unknown = [b for b in new if b.block_hash is None and b is not self.null_block]
+            unknown = unknown_of(self, blocks, arguments, options)
             result = original(self, request, blocks, *arguments, **options)
-            cached = [block.block_id for block in unknown if block.block_hash is not None]
-            recorder.noted_all(EventKind.CACHE, GPU, cached)
+            recorder.noted_all(EventKind.CACHE, GPU, found_since(unknown))
             return result
 
         return cache

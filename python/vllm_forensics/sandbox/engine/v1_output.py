@@ -31,22 +31,26 @@ def work_items(output: Any, group: int = 0) -> Iterator[WorkItem]:
                 group=group,
             )
         return
+    anew = resumed(cached)
     for place, name in enumerate(cached.req_ids):
         yield work_item(
             name,
             cached.num_computed_tokens[place],
             counts[name],
             cached.new_block_ids[place],
-            replaces=_resumed(cached, place, name),
+            replaces=place in anew,
             group=group,
         )
 
 
-def _resumed(cached: Any, place: int, name: str) -> bool:
-    """Which of the running requests start with a new table; a list until 0.11, then a set."""
+def resumed(cached: Any) -> list[int]:
+    """Places of the requests that start with a new table; told by a list until 0.11, then a set."""
     if hasattr(cached, "resumed_req_ids"):
-        return name in cached.resumed_req_ids
-    return bool(cached.resumed_from_preemption[place])
+        names = cached.resumed_req_ids
+        return (
+            [place for place, name in enumerate(cached.req_ids) if name in names] if names else []
+        )
+    return [place for place, anew in enumerate(cached.resumed_from_preemption) if anew]
 
 
 def work_item(  # noqa: PLR0913 - all that there is to say of one request

@@ -1,21 +1,24 @@
 """The lines of a live engine's trace: those of a recording, and what only a live engine can tell.
 
-The first is the header, a recording's `run` line with more in it. Events and `step` lines are a
-recording's too. More kinds:
+The first is the header, a recording's `run` line with more in it. `step` lines are a recording's
+too, and so are events where a line has one alone. More kinds:
 
+- `events`: what was done to blocks since the line before, an entry for each call.
 - `request`: as in a recording; comes when the request does. `hashes`: one for each full block of
   the prompt.
-- `schedule`: a step was scheduled; `items` is what the worker is told for each sequence. What
-  comes after it may have killed the process.
-- `step`: the worker's answer came back, with `tokens` by request, the `status` of each that ended,
-  `hashes` of blocks that became full.
+- `schedule`: a step was scheduled; `items` is what the worker is told for each sequence, `more` the
+  same in columns for those that go on. What comes after it may have killed the process.
+- `step`: the worker's answer came back, with `outputs`: how many tokens each request of its
+  `schedule` line has put out by then, 0 where it ended before; the same by name of `others`; the
+  `status` of each that ended, and `hashes` of blocks that became full. In traces of before,
+  `tokens`: how many came, by name.
 - `abort`: requests were ended from outside. `reset`: the cache by content was to be emptied.
 - `state`: who holds what; the second line of a segment that is not the first.
 - `stopped`: nothing is recorded after this line, and why.
 
 Events stand before the line of the call in which they happened, but a `request` before its own.
-Hashes are equal where the blocks' contents are, within one process; they are keyed with a secret
-that is written nowhere, so that nobody can try prompts on them. There are no tokens in a trace.
+Hashes are numbers, given in the order in which contents came: equal where the blocks' contents are,
+within one trace, and nothing else can be found out from them. There are no tokens in a trace.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.sandbox import WorkItem
 
 _Name = Annotated[str, msgspec.Meta(max_length=200)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 _Block = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+_Hash = _Count | _Name
+"""A name in traces of before."""
 _Step = Annotated[int, msgspec.Meta(ge=-1, le=1 << 40)]
 
 
@@ -81,7 +87,38 @@ class CameLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output: _Count
     arrival: _Count = 0
     priority: int = 0
-    hashes: list[_Name] = []
+    hashes: list[_Hash] = []
+
+
+Site = tuple[str, str, _Count]
+"""Function, file and line."""
+Change = tuple[
+    EventKind, _Name | None, Annotated[int, msgspec.Meta(ge=-1)], list[_Block], list[_Count]
+]
+"""What one call did: kind, request, number of the call site, blocks, and their generations."""
+
+
+class EventsLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was done to blocks of the GPU's pool; `sites` go on with the numbers of earlier ones."""
+
+    kind: Literal["events"]
+    step: _Step
+    changes: list[Change]
+    sites: list[Site] = []
+
+
+class GoingOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Requests that the worker knows: an entry each in `requests`, `starts` and `counts`.
+
+    `blocks`: by place in these, what is appended to the table. `replaced`: places whose table is
+    told anew.
+    """
+
+    requests: list[_Name]
+    starts: list[_Count]
+    counts: list[_Count]
+    blocks: dict[int, list[_Block]] = {}
+    replaced: list[_Count] = []
 
 
 class ScheduleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,6 +127,7 @@ class ScheduleLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     kind: Literal["schedule"]
     step: _Count
     items: list[WorkItem]
+    more: GoingOn | None = None
     forgotten: list[_Name] = []
     preempted: list[_Name] = []
 
@@ -100,9 +138,11 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Literal["step"]
     step: _Count
     tokens: dict[_Name, _Count] = {}
+    outputs: list[_Count] = []
+    others: dict[_Name, _Count] = {}
     finished: list[_Name] = []
     status: dict[_Name, _Name] = {}
-    hashes: dict[_Name, list[_Name]] = {}
+    hashes: dict[_Name, list[_Hash]] = {}
     preempted: list[_Name] = []
     running: _Count
     waiting: _Count
@@ -167,6 +207,7 @@ class StoppedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 TraceLine = (
     HeaderLine
+    | EventsLine
     | CameLine
     | ScheduleLine
     | AnswerLine

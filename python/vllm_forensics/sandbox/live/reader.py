@@ -13,6 +13,7 @@ from vllm_forensics.sandbox.live.lines import (
     AbortLine,
     AnswerLine,
     CameLine,
+    EventsLine,
     HeaderLine,
     RaisedLine,
     ResetLine,
@@ -21,11 +22,13 @@ from vllm_forensics.sandbox.live.lines import (
     StoppedLine,
     TraceLine,
 )
+from vllm_forensics.sandbox.live.unfolding import Unfolding
 from vllm_forensics.sandbox.recording_lines import EventLine
 
 _LONGEST_LINE: Final = 64 << 20
 _KINDS: Final[dict[str, type[TraceLine | EventLine]]] = {
     "run": HeaderLine,
+    "events": EventsLine,
     "request": CameLine,
     "schedule": ScheduleLine,
     "step": AnswerLine,
@@ -57,6 +60,7 @@ class TraceReader:
         self._decoders: dict[str, msgspec.json.Decoder[Any]] = {
             kind: msgspec.json.Decoder(line) for kind, line in _KINDS.items()
         }
+        self._unfolding = Unfolding()
         self.unread: list[int] = []
         """Numbers of the lines that could not be read."""
         first = self._decoded(next(self._lines, b""))
@@ -68,11 +72,11 @@ class TraceReader:
         self.header = first
 
     def __iter__(self) -> Iterator[TraceLine | EventLine]:
-        """All lines after the header that can be read; the last one may be cut."""
+        """All lines after the header that can be read, unfolded; the last one may be cut."""
         for number, text in enumerate(self._lines, 2):
             line = self._decoded(text)
             if line is not None:
-                yield line
+                yield from self._unfolding.lines(line)
             elif text.strip():
                 self.unread.append(number)
 

@@ -62,7 +62,7 @@ class _Rebuilding:
         self.raised: RaisedLine | None = None
         self.state: StateLine | None = None
         self._reader = reader
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[int | str, int] = {}
         """By hash of a block: a number for its content."""
         self._alive: set[str] = set()
         self._number = -1
@@ -142,7 +142,7 @@ class _Rebuilding:
             )
         )
 
-    def _content(self, value: str) -> int:
+    def _content(self, value: int | str) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
 
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 import traceback
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from vllm_forensics.sandbox.engine.v1_output import work_items
 from vllm_forensics.sandbox.engine_errors import short_path
-from vllm_forensics.sandbox.event_sink import JsonLines
+from vllm_forensics.sandbox.live.columns import columns
+from vllm_forensics.sandbox.live.known import Contents, Known
 from vllm_forensics.sandbox.live.lines import (
     AbortLine,
     AnswerLine,
     CameLine,
+    EventsLine,
     HeaderLine,
     RaisedLine,
     ResetLine,
@@ -25,10 +24,8 @@ from vllm_forensics.sandbox.live.lines import (
     StoppedLine,
     TraceLine,
 )
+from vllm_forensics.sandbox.live.live_recorder import LiveRecorder
 from vllm_forensics.sandbox.live.state import state_of
-from vllm_forensics.sandbox.recorder import Recorder
-
-_DIGEST_BYTES: Final = 8
 
 
 class Store(Protocol):
@@ -49,28 +46,6 @@ class Store(Protocol):
         """Append, so that it outlives the process."""
 
 
-class LiveRecorder(Recorder):
-    """Keeps nothing in memory but who holds what; calls are told by the line of the engine."""
-
-    # One more than in a sandbox: the guard stands between the engine and the wrapper.
-    _depth = 4
-
-
-class _Known:
-    """A request that came, and how much of it was told."""
-
-    __slots__ = ("block_hashes", "hashes", "outputs", "request")
-
-    def __init__(self, request: Any) -> None:
-        self.request = request
-        self.outputs = 0
-        """Tokens that it has put out."""
-        self.hashes = 0
-        known = getattr(request, "block_hashes", None)
-        self.block_hashes: list[Any] = known if isinstance(known, list) else []
-        """Of its full blocks; requests have them since 0.10, in a list that grows."""
-
-
 class LiveSession:
     """The trace of one scheduler, from its first request to the end of the process."""
 
@@ -80,16 +55,18 @@ class LiveSession:
         self._told = told
         self._buffer = bytearray()
         self._encoder = msgspec.json.Encoder()
-        self._key = secrets.token_bytes(16)
-        self._known: dict[str, _Known] = {}
-        self._in_flight: dict[int, tuple[int, list[str]]] = {}
-        """By identity of a step's output: its number, and who was preempted in it."""
+        self._contents = Contents()
+        self._known: dict[str, Known] = {}
+        self._in_flight: dict[int, tuple[int, list[str], list[str]]] = {}
+        """By identity of a step's output: its number, its requests, who was preempted in it."""
         self._header: HeaderLine | None = None
         self._scheduler: Any = None
         self._watched: frozenset[int] = frozenset()
         self._stopped = False
         self._sends = False
-        self.recorder = LiveRecorder(JsonLines(self._buffer.extend), kept=0)
+        self.recorder = LiveRecorder()
+        self.pool: Any = None
+        """The block pool that is recorded; None before and after."""
 
     def begin(self, scheduler: Any, header: HeaderLine) -> None:
         """Record this scheduler from now on."""
@@ -97,8 +74,10 @@ class LiveSession:
         self._scheduler = scheduler
         self._sends = header.live.connector is not None
         manager = scheduler.kv_cache_manager
+        self._contents.most = max(self._contents.most, 4 * len(manager.block_pool.blocks))
         self._line(header)
         self._flush()
+        self.pool = manager.block_pool
         self._watched = frozenset(map(id, (scheduler, manager, manager.block_pool)))
 
     def watches(self, instance: object) -> bool:
@@ -115,7 +94,7 @@ class LiveSession:
 
     def stop(self, why: str) -> None:
         """End the trace, and say so once."""
-        self._watched = frozenset()
+        self._watched, self.pool = frozenset(), None
         self._line(StoppedLine(kind="stopped", step=self.recorder.step, why=why))
         try:
             self._flush()
@@ -126,7 +105,7 @@ class LiveSession:
 
     def added(self, request: Any) -> None:
         """A request came."""
-        known = self._known[request.request_id] = _Known(request)
+        known = self._known[request.request_id] = Known(request)
         self._line(
             CameLine(
                 kind="request",
@@ -139,17 +118,29 @@ class LiveSession:
             )
         )
 
-    def scheduled(self, output: Any, running_before: Iterable[str]) -> None:
+    def begin_step(self) -> list[Any]:
+        """A step is about to be scheduled; the requests that run until then."""
+        self._take_changes()
+        self.recorder.step += 1
+        return list(self._scheduler.running)
+
+    def scheduled(self, output: Any, running_before: list[Any]) -> None:
         """A step was scheduled; from here on it may kill the process."""
         step = self.recorder.step
-        still = {request.request_id for request in self._scheduler.running}
-        preempted = [name for name in running_before if name not in still]
-        self._in_flight[id(output)] = (step, preempted)
+        running, preempted = self._scheduler.running, []
+        if running[: len(running_before)] != running_before:
+            still = {request.request_id for request in running}
+            names = [request.request_id for request in running_before]
+            preempted = [name for name in names if name not in still]
+        items, more = columns(output)
+        told = [item.request for item in items] + (more.requests if more is not None else [])
+        self._in_flight[id(output)] = (step, told, preempted)
         self._line(
             ScheduleLine(
                 kind="schedule",
                 step=step,
-                items=list(work_items(output)),
+                items=items,
+                more=more,
                 forgotten=sorted(output.finished_req_ids),
                 preempted=preempted,
             )
@@ -158,37 +149,38 @@ class LiveSession:
 
     def completed(self, output: Any) -> None:
         """The worker's answer was taken in. Called for every step: no call more than is needed."""
-        tokens: dict[str, int] = {}
-        status: dict[str, str] = {}
-        hashes: dict[str, list[str]] = {}
-        left = self._scheduler.requests
-        for name in output.num_scheduled_tokens:
-            known = self._known.get(name)
-            if known is None:
-                continue
-            outputs = known.request.num_output_tokens
-            if outputs != known.outputs:
-                tokens[name] = max(outputs - known.outputs, 0)
-                known.outputs = outputs
-            if len(known.block_hashes) != known.hashes:
-                hashes[name] = self._new_hashes(known)
-            # One whose blocks a connector still sends stays, and is finished.
-            if name not in left or (self._sends and known.request.is_finished()):
-                status[name] = known.request.status.name
-                del self._known[name]
-        step, preempted = self._in_flight.pop(id(output), (self.recorder.step, []))
+        step, names, preempted = self._in_flight.pop(id(output), (self.recorder.step, [], []))
+        everyone, left = self._known, self._scheduler.requests
+        told = [everyone.get(name) for name in names]
+        others: dict[str, int] = {}
+        if len(output.num_scheduled_tokens) > len(names):  # some are told of by a count alone
+            more = {name: everyone.get(name) for name in output.num_scheduled_tokens}
+            others = {n: len(k.outputs) for n, k in more.items() if k and n not in set(names)}
+            names = list(more)
+        some = [known for known in told if known is not None]
+        hashes = {
+            known.name: self._new_hashes(known)
+            for known in some
+            if len(known.block_hashes) != known.hashes
+        }
+        # One whose blocks a connector still sends stays, and is finished.
+        ended = [name for name in names if name not in left and name in everyone]
+        if self._sends:
+            ended += [k.name for k in some if k.name in left and k.request.is_finished()]
+        status = {name: everyone.pop(name).request.status.name for name in ended}
         running = len(self._scheduler.running)
         self._line(
             AnswerLine(
                 kind="step",
                 step=step,
-                tokens=tokens,
-                finished=list(status),
+                outputs=[0 if known is None else len(known.outputs) for known in told],
+                others=others,
+                finished=ended,
                 status=status,
                 hashes=hashes,
                 preempted=preempted,
                 running=running,
-                waiting=len(self._scheduler.requests) - running,
+                waiting=len(left) - running,
                 swapped=0,
             )
         )
@@ -218,7 +210,7 @@ class LiveSession:
         frames = traceback.extract_tb(error.__traceback__)
         place = next((f for f in reversed(frames) if "/vllm/" in f.filename), None)
         where = "" if place is None else f" at {short_path(place.filename)}:{place.lineno}"
-        request = self.recorder.failing
+        request = self.recorder.failed_for(error)
         self._line(
             RaisedLine(
                 kind="end",
@@ -231,17 +223,27 @@ class LiveSession:
         )
         self._flush()
 
-    def _new_hashes(self, known: _Known) -> list[str]:
+    def _new_hashes(self, known: Known) -> list[int | str]:
         """Of the blocks that became full since the last time."""
-        new = [self._digest(value) for value in known.block_hashes[known.hashes :]]
+        new: list[int | str]
+        new = [self._contents.number(value) for value in known.block_hashes[known.hashes :]]
         known.hashes += len(new)
         return new
 
-    def _digest(self, value: object) -> str:
-        raw = value if isinstance(value, bytes) else repr(value).encode()
-        return hashlib.blake2b(raw, key=self._key, digest_size=_DIGEST_BYTES).hexdigest()
+    def _take_changes(self) -> None:
+        """What was done to blocks stands before the line of the call that did it."""
+        changes = self.recorder.changes
+        if changes:
+            sites = self.recorder.new_sites
+            line = EventsLine(kind="events", step=self.recorder.step, changes=changes, sites=sites)
+            self._buffer += self._encoder.encode(line)
+            self._buffer += b"\n"
+            changes.clear()
+            sites.clear()
 
     def _line(self, line: TraceLine) -> None:
+        self._take_changes()
+        self.recorder.working_on = None
         self._buffer += self._encoder.encode(line)
         self._buffer += b"\n"
 
@@ -255,6 +257,7 @@ class LiveSession:
         self._store.write(data)
         if self._store.full and self._header is not None:
             self._store.next_segment()
+            self.recorder.forget_sites()
             live = replace(self._header.live, segment=self._store.segment)
             self._line(replace(self._header, live=live))
             going_on = (known.request for known in self._known.values())

@@ -7,7 +7,7 @@ from typing import Final
 
 from vllm_forensics.model.event import Chain, Event, EventKind
 from vllm_forensics.sandbox.live.lines import StateLine
-from vllm_forensics.sandbox.recorder import Entry, Noted, Recorder, event_of
+from vllm_forensics.sandbox.recorder import Noted, Recorder, event_of
 from vllm_forensics.sandbox.recording_lines import EventLine, event_of_line
 
 _KEPT: Final = 1_000_000
@@ -21,7 +21,7 @@ class ToldRecorder(Recorder):
     def __init__(self) -> None:
         """Nothing was told yet."""
         super().__init__()
-        self._told: deque[Event | Entry | Noted] = deque(maxlen=_KEPT)
+        self._told: deque[Event | Noted] = deque(maxlen=_KEPT)
         self._line: EventLine | None = None
 
     def tell(self, line: EventLine) -> None:
@@ -58,14 +58,14 @@ class ToldRecorder(Recorder):
         if self._line is not None:
             self._told.append(event_of_line(self._line))
 
-    def _keep(self, entry: Entry | Noted) -> None:
+    def _keep(self, entry: Noted) -> None:
         self.count += 1
         self._told.append(entry)
 
     def chain(self, pool: str, block: int) -> Chain:
         """The end of one block's story."""
         events = [e for e in self._told if e.block == block and e.pool == pool][-_CHAIN:]
-        told = (event_of(e) if isinstance(e, Entry | Noted) else e for e in events)
+        told = (event_of(e) if isinstance(e, Noted) else e for e in events)
         return Chain(block=block, pool=pool, events=tuple(told))
 
     def used_in(self, step: int, pool: str) -> int | None:
