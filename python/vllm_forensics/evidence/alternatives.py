@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
+Match = Callable[..., re.Match[str] | None]
 _OTHER: Final = "beyond ASCII"
+_NOTHING: Final = re.compile("(?!)").match
 
 
 class Alternative(NamedTuple):
@@ -18,40 +20,34 @@ class Alternative(NamedTuple):
     pattern: str
 
 
-class Alternatives:
-    """The first alternative that matches decides, as in `a|b|c`."""
+class Alternatives(dict[str, Match]):
+    """By a text's first letter, what matches it: the first alternative decides, as in `a|b|c`.
+
+    `alternatives[text[at : at + 1]](text, at)` is the match, and its `lastgroup` the group of the
+    alternative. No call of our own stands between: every line of a log comes here.
+    """
 
     def __init__(self, groups: Mapping[str, Iterable[Alternative]]) -> None:
         """Keep the named groups in order; no pattern matches an empty text."""
+        super().__init__({"": _NOTHING})
         self._groups: Final = {name: tuple(members) for name, members in groups.items()}
-        self._of: Final[dict[str, re.Pattern[str] | None]] = {"": None}
 
-    def __iter__(self) -> Iterator[Alternative]:
-        """All of them, in order."""
+    def all(self) -> Iterator[Alternative]:
+        """Every alternative, in order."""
         return chain.from_iterable(self._groups.values())
 
-    def match(self, text: str, position: int = 0) -> re.Match[str] | None:
-        """What the text holds at a position; `lastgroup` is the group of what matched."""
-        first = text[position : position + 1]
-        try:
-            pattern = self._of[first]
-        except KeyError:
-            pattern = self._made_for(first)
-        return None if pattern is None else pattern.match(text, position)
-
-    def _made_for(self, first: str) -> re.Pattern[str] | None:
+    def __missing__(self, first: str) -> Match:
         """Letters beyond ASCII are too many to keep a pattern for each: they rule nothing out."""
         if not first.isascii():
-            first = _OTHER
-        if first not in self._of:
-            parts = []
-            for name, members in self._groups.items():
-                fitting = [
-                    one.pattern
-                    for one in members
-                    if first is _OTHER or re.match(one.begins, first) is not None
-                ]
-                if fitting:
-                    parts.append(f"(?P<{name}>{'|'.join(fitting)})")
-            self._of[first] = re.compile("|".join(parts)) if parts else None
-        return self._of[first]
+            return self[_OTHER]
+        parts = []
+        for name, members in self._groups.items():
+            fitting = [
+                one.pattern
+                for one in members
+                if first is _OTHER or re.match(one.begins, first) is not None
+            ]
+            if fitting:
+                parts.append(f"(?P<{name}>{'|'.join(fitting)})")
+        self[first] = re.compile("|".join(parts)).match if parts else _NOTHING
+        return self[first]

@@ -10,7 +10,7 @@ from vllm_forensics.evidence.alternatives import Alternative, Alternatives
 from vllm_forensics.evidence.log.lines import LOGGERS
 from vllm_forensics.evidence.sanitizer.prefixes import AFTER_A_DATE, PREFIXES
 
-ALL = [*PREFIXES, *AFTER_A_DATE, *LOGGERS]
+ALL = [*PREFIXES.all(), *AFTER_A_DATE.all(), *LOGGERS.all()]
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.pattern[:24])
@@ -30,7 +30,7 @@ def test_the_first_that_matches_decides() -> None:
         }
     )
 
-    matches = [found.match(text) for text in ("abc", "xbc", "ébc", "--", "")]
+    matches = [found[text[:1]](text) for text in ("abc", "xbc", "ébc", "--", "")]
 
     assert [match and (match[0], match.lastgroup) for match in matches] == [
         ("ab", "word"), ("x", "letter"), ("é", "letter"), None, None,
@@ -40,8 +40,15 @@ def test_the_first_that_matches_decides() -> None:
 def test_a_text_is_read_from_a_position_on() -> None:
     found = Alternatives({"digit": (Alternative(r"\d", r"\d+"),)})
 
-    match = found.match("ab12", 2)
+    match = found["1"]("ab12", 2)
 
     assert match is not None
     assert match[0] == "12"
-    assert found.match("ab12", 4) is None
+
+
+def test_letters_beyond_ascii_share_one_pattern() -> None:
+    found = Alternatives({"word": (Alternative(r"\w", r"\w+"),)})
+
+    matches = {found[letter] for letter in "éüñ字"}
+
+    assert len(matches) == 1

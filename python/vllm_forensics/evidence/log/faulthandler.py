@@ -34,10 +34,10 @@ _SURVIVED: Final = re.compile(r"code 0x(?:8001010[0-9a-f]|40010006|406d1388|e06d
 """Windows' exceptions that somebody further out catches: COM's, a debugger's, C++'s and .NET's."""
 _DAMAGE: Final = re.compile(r"bad (?:leading|trailing) pad byte|bad ID: Allocated using API")
 """Of the interpreter's own allocator with PYTHONMALLOC=debug."""
+_FIRST: Final = "(most recent call first):"
 _THREAD: Final = re.compile(
     r"\s*(?:(?P<current>Current thread|Stack)|Thread)\b[^\"]{0,120}\(most recent call first\):"
 )
-_C_STACK: Final = re.compile(r"\s*Current thread's C stack trace \(most recent call first\):")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9}|\?{1,3}),? in "
     r"(?P<function>\S.{0,200})"
@@ -85,14 +85,15 @@ class FaultBlock:
         """Take the line in, where it is a part of the dump."""
         text = line.text
         taken = True
-        if (frame := _FRAME.match(text)) is not None:
+        begin = text.lstrip()[:4]
+        if begin == "File" and (frame := _FRAME.match(text)) is not None:
             self._take_frame(frame)
-        elif (thread := _THREAD.match(text)) is not None:
+        elif _FIRST in text and (thread := _THREAD.match(text)) is not None:
             self._in_current = thread["current"] is not None or self._is_timeout
             self._threads += 1
             if self._is_timeout:
                 self._python.clear()
-        elif (binary := _BINARY.match(text)) is not None:
+        elif begin == "Bina" and (binary := _BINARY.match(text)) is not None:
             if len(self._native) < _MAX_FRAMES:
                 self._native.append(
                     NativeCall(
@@ -105,7 +106,7 @@ class FaultBlock:
             self._ended = True
             if self._clue.kind is ClueKind.STACK:
                 self._clue = replace(self._clue, kind=ClueKind.SIGNAL)
-        elif _C_STACK.match(text) is None and not text.startswith(_PLAIN) and text.strip():
+        elif begin and not text.startswith(_PLAIN):
             taken = False
             self._in_current = self._in_current and self._threads > 0
         self._silent = 0 if taken else self._silent + 1

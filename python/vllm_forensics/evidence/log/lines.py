@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.alternatives import Alternative, Alternatives
-from vllm_forensics.evidence.sanitizer.lines import logical_lines
+from vllm_forensics.evidence.sanitizer.lines import MAX_TEXT, is_clean, logical_lines
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
 _LEVEL: Final = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|EXCEPTION)"
@@ -67,6 +67,11 @@ LOGGERS: Final = Alternatives(
         )
     }
 )
+_TAG: Final = r"\([\w ./:,-]{0,60}\bpid=\d{1,9}[\w ./:,=-]{0,80}\) "
+_ENTRY: Final = rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[[\w./-]{{1,60}}:\d{{1,6}}\] "
+# (EngineCore_DP0 pid=12) ERROR 11-08 11:01:29 [core.py:502]
+_HEAD: Final = re.compile(rf"{_TAG}(?:{_ENTRY})?|{_ENTRY}".encode())
+_BEGIN_HEAD: Final = frozenset(b"(TDINWECF")
 _KERNELS_TIME: Final = re.compile(rb"\[ {0,8}(\d{1,9}\.\d{6})\]")
 _TIME: Final = re.compile(
     rb"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -75,6 +80,7 @@ _TIME: Final = re.compile(
 _COLON: Final = re.compile(rb":\d\d:\d\d")
 """In every time but the kernel's: a quick look first."""
 _LONGEST_DATE: Final = len("2026-01-15T08")
+_LONGEST_TIME: Final = len(":12:45.123456789+01:00") + 1
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""
 PROCESS: Final = re.compile(
@@ -120,26 +126,85 @@ class LogLine(NamedTuple):
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
-    time = _time(raw)
-    return [_line(number, tags, text, time) for tags, text in logical_lines(raw)]
+    if raw and raw[0] in _BEGIN_HEAD:
+        line = _below_head(raw, number)
+        if line is not None:
+            return [line]
+    lines, time = logical_lines(raw), _time(raw)
+    if len(lines) == 1:
+        tags, text = lines[0]
+        return [_line(number, text, tags, None, time)]
+    return [_line(number, text, tags, None, time) for tags, text in lines]
+
+
+class _Head(NamedTuple):
+    """What was read of a line's prefixes."""
+
+    tags: str
+    who: str | None
+    time: str | None
+
+
+def _below_head(raw: bytes, number: int) -> LogLine | None:
+    """A clean line behind vLLM's own prefixes, which thousands of lines in a row have in common."""
+    match = _HEAD.match(raw)
+    head = _head(match[0]) if match is not None else None
+    if match is None or head is None:
+        return None
+    end = match.end()
+    rest = raw[end : end + MAX_TEXT]
+    text = rest.decode("utf-8", "replace")
+    if "\t" in text or not is_clean(rest, text):
+        return None
+    more, text = strip_prefixes(text)
+    if text[:1] == "{":
+        return None
+    tags, who, time = head
+    tags = f"{tags} {more}" if more else tags
+    return _line(number, text, tags, who, time or _time(raw))
+
+
+@lru_cache(maxsize=1024)
+def _head(raw: bytes) -> _Head | None:
+    """What the prefixes say, read as those of any line; None where they are none."""
+    ((tags, text),) = logical_lines(raw)
+    match = LOGGERS[text[:1]](text)
+    who = _WRITERS.get(match.groupdict().get("module") or "") if match is not None else None
+    is_all = (match.end() if match is not None else 0) == len(text)
+    return _Head(tags, who, _time(raw)) if is_all else None
 
 
 def _time(raw: bytes) -> str | None:
     """The first time near the line's beginning, as it is written."""
     found: re.Match[bytes] | None = None
-    if raw.startswith(b"[") and (found := _KERNELS_TIME.match(raw)) is not None:
+    if raw[:1] == b"[" and (found := _KERNELS_TIME.match(raw)) is not None:
         return found[1].decode()
+    if raw.find(b":", 0, _TIME_ZONE) < 0:
+        return None
     colon = _COLON.search(raw, 0, _TIME_ZONE)
-    if colon is not None:
-        found = _TIME.search(raw, max(0, colon.start() - _LONGEST_DATE), _TIME_ZONE)
+    if colon is None:
+        return None
+    start = max(0, colon.start() - _LONGEST_DATE)
+    near = _time_in(raw[start : min(_TIME_ZONE, colon.start() + _LONGEST_TIME)])
+    if near is not None:
+        return near
+    found = _TIME.search(raw, start, _TIME_ZONE)
     return found[0].decode() if found is not None else None
 
 
-def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
+@lru_cache(maxsize=1024)
+def _time_in(text: bytes) -> str | None:
+    """The whole time in a few bytes, which are the same in all lines of a second."""
+    found = _TIME.search(text)
+    return found[0].decode() if found is not None and found.end() < len(text) else None
+
+
+def _line(number: int, text: str, tags: str, who: str | None, time: str | None) -> LogLine:
+    match = LOGGERS[text[:1]](text)
+    if match is None and not tags:
+        return LogLine(number, "", text, None, who, time)
     pid: int | None = None
-    who: str | None = None
     for _ in range(4):  # (EngineCore pid=1) ERROR 01-02 03:04:05 [core.py:1] (RayWorker pid=2) …
-        match = LOGGERS.match(text)
         if match is None:
             break
         groups = match.groupdict()
@@ -149,6 +214,7 @@ def _line(number: int, tags: str, text: str, time: str | None) -> LogLine:
         tags = f"{tags} {groups['tag']}" if groups.get("tag") else tags
         more, text = strip_prefixes(text[match.end() :])
         tags = f"{tags} {more}" if more else tags
+        match = LOGGERS[text[:1]](text)
     writer = _writer(tags)
     if writer.stream is not None:
         # journald names who held the pipe, Ray's own prefix who wrote into it

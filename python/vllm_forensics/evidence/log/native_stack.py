@@ -174,6 +174,9 @@ class NativeBlock:
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
             names = [call.function for call in calls[:_TOP] if call.function]
             signal = "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
+        told = self._clue.native, self._clue.detail, self._clue.signal
+        if told == (calls, self._detail, signal):
+            return self._clue
         return replace(self._clue, native=calls, detail=self._detail, signal=signal)
 
 

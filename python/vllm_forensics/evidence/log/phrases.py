@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.prose import Voice, is_code, voice_of
-from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 from vllm_forensics.model.signals import signal_name, signal_number
 
 _MAX_TEXT: Final = 400
@@ -125,8 +125,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def clue_at(line: LogLine, kind: ClueKind, source: str) -> Clue:
-    """A clue that knows its place and nothing else."""
+class Told(TypedDict, total=False):
+    """What a line says, beside its place."""
+
+    pid: int | None
+    name: str | None
+    of_another: bool
+    signal: str | None
+    exit: int | None
+    detail: str | None
+    native: tuple[NativeCall, ...]
+    python: tuple[PythonCall, ...]
+
+
+def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) -> Clue:
+    """A clue that knows its place, and what is told."""
     return Clue(
         kind=kind,
         source=source,
@@ -136,6 +149,7 @@ def clue_at(line: LogLine, kind: ClueKind, source: str) -> Clue:
         writer=line.name,
         time=line.time,
         is_tagged=line.tagged,
+        **told,
     )
 
 
@@ -166,7 +180,6 @@ def ended_by(status: int) -> tuple[str | None, int | None]:
 
 
 def _clue(line: LogLine, phrase: Phrase, source: str, groups: dict[str, str | None]) -> Clue | None:
-    clue = clue_at(line, phrase.kind, source)
     signal, status = phrase.signal, None
     if (text := groups.get("exit")) is not None:
         of_status, status = ended_by(int(text))
@@ -181,8 +194,10 @@ def _clue(line: LogLine, phrase: Phrase, source: str, groups: dict[str, str | No
         native = (NativeCall(function=function, module=base_name(module), offset=offset),)
     pid = groups.get("pid")
     detail = groups.get("detail") or phrase.detail
-    return replace(
-        clue,
+    return clue_at(
+        line,
+        phrase.kind,
+        source,
         pid=(int(pid) or None) if pid else None,
         name=(groups.get("name") or "").strip() or None,
         of_another=phrase.of_another,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
@@ -77,6 +76,7 @@ class TracebackBlock:
         """IPython names the exception in front of the heading as well."""
         self.last: LogLine | None = None
         """The line that names the exception."""
+        self._type = self._message = ""
         self.name: str | None = None
         """The process, where a heading above the traceback names it."""
 
@@ -101,7 +101,8 @@ class TracebackBlock:
             # A source line that lost its indentation, or text of another writer.
             taken, self._after_frame = self._after_frame, False
             return taken
-        self.last = line._replace(text=bare)
+        self.last = line if bare == text else line._replace(text=bare)
+        self._type, self._message = match["type"], match["message"] or ""
         return True
 
     @property
@@ -112,25 +113,23 @@ class TracebackBlock:
     @property
     def is_group(self) -> bool:
         """Is it an exception group's own traceback, behind which its members follow?"""
-        match = _LAST.match(self.last.text) if self.last is not None else None
-        return match is not None and match["type"].endswith("ExceptionGroup")
+        return self._type.endswith("ExceptionGroup")
 
     def close(self) -> Clue | None:
         """The exception; None where none was named, or only that of a group."""
         if self.last is None or self.is_group:
             return self._cut_off()
-        match = _LAST.match(self.last.text)
-        kind = match["type"] if match else ""
-        message = (match["message"] or "") if match else ""
-        name = self._whole(kind.rpartition(".")[2]) if not message else kind.rpartition(".")[2]
+        message, name = self._message, self._type.rpartition(".")[2]
+        name = name if message else self._whole(name)
         is_echo = name in ECHO_TYPES or _ECHO_MESSAGES.search(message) is not None
-        return replace(
-            clue_at(self.last, ClueKind.ECHO if is_echo else ClueKind.EXCEPTION, "python"),
-            line=self.last.number,
+        is_timed = self.last.time is not None or self._first.time is None
+        return clue_at(
+            self.last if is_timed else self.last._replace(time=self._first.time),
+            ClueKind.ECHO if is_echo else ClueKind.EXCEPTION,
+            "python",
             name=self.name,
             detail=f"{name}: {message}"[:_MAX_MESSAGE] if message else name,
             python=tuple(reversed(self._frames)),
-            time=self.last.time or self._first.time,
         )
 
     def unfinished(self) -> Clue | None:
@@ -138,8 +137,10 @@ class TracebackBlock:
         told = self._cut_off()
         if told is not None or self._end is None or not self._frames or self.last is not None:
             return told
-        return replace(
-            clue_at(self._end, ClueKind.STACK, "python"),
+        return clue_at(
+            self._end,
+            ClueKind.STACK,
+            "python",
             detail="an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
@@ -157,10 +158,10 @@ class TracebackBlock:
         if raised is None or self._end is None or self.is_group or not self._frames:
             return None
         name = raised.rpartition(".")[2]
-        return replace(
-            clue_at(
-                self._end, ClueKind.ECHO if name in ECHO_TYPES else ClueKind.EXCEPTION, "python"
-            ),
+        return clue_at(
+            self._end,
+            ClueKind.ECHO if name in ECHO_TYPES else ClueKind.EXCEPTION,
+            "python",
             detail=f"{name}, whose message is cut off",
             python=tuple(reversed(self._frames)),
         )

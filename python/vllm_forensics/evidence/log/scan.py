@@ -375,7 +375,8 @@ class _Scanner:
         clue = block.close()
         if isinstance(block, TracebackBlock):
             follows = self._follows(stream, block)
-            clue = replace(clue, follows=follows) if clue is not None else None
+            if follows is not None and clue is not None:
+                clue = replace(clue, follows=follows)
         if clue is None:
             return
         if isinstance(block, TracebackBlock) and block.last is not None:

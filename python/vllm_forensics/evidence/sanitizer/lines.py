@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
-from vllm_forensics.evidence.sanitizer.markup import parted, plain_text
+from vllm_forensics.evidence.sanitizer.markup import is_marked, parted, plain_text
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
 MAX_LINE: Final = 1 << 18
@@ -19,14 +19,10 @@ MAX_LINE: Final = 1 << 18
 MAX_TEXT: Final = 8_192
 """Of a line as the program wrote it, so much is read: names made of templates are long."""
 
-
-class LogicalLine(NamedTuple):
-    """A line as the program wrote it."""
-
-    stream: str
-    text: str
-
-
+_ODD: Final = bytes((*b"\0\n\r\x1b\\", *range(0x80, 0x100)))
+"""Lines that hold these are looked at closely."""
+_TELLING: Final = _ODD + b"^&#<=[]"
+"""With one of these, each mark begins that a clean line has none of."""
 _ANSI: Final = re.compile(
     r"(?:\x1b|#033|\^\[|\\u001b|\\x1b|\\033)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]{0,200}(?:\x07|$))"
 )
@@ -37,28 +33,36 @@ _JSON_STREAMS: Final = ("pod", "pod_name", "container", "container_name", "_PID"
 _WRITTEN_NEWLINE: Final = re.compile(r"\\n(?=\s{0,8}#\d|==|=>|SUMMARY|READ|WRITE|\s{0,4}0x|freed)")
 _ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
 _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
-_BOX: Final = re.compile(r"^[ \t]{0,8}[\u2502\u2503] ?(.*?)[ \t]*[\u2502\u2503]?[ \t]*$")
-"""What a terminal's window draws around a log."""
+_BOX: Final = ("\u2502", "\u2503")
+_MAX_INDENT: Final = 8
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
 """What makes a closer look at a line's markup worth while."""
 
 
-def logical_lines(raw: bytes) -> list[LogicalLine]:
-    """One physical line, without its newline, as the program's own lines."""
+def logical_lines(raw: bytes) -> list[tuple[str, str]]:
+    """One physical line, without its newline, as the program's own lines, each with its stream."""
     text = raw[:MAX_LINE].decode("utf-8", "replace")
     if text.startswith(_PLAIN) and text.find("#", 6) < 0 and _MARK.search(text) is None:
-        return [LogicalLine("", text[:MAX_TEXT].rstrip("\r\0"))]
-    text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
-    if "\u2502" in text or "\u2503" in text:
-        text = _BOX.sub(r"\1", text)
-    stream, text = strip_prefixes(text)
+        return [("", text[:MAX_TEXT].rstrip("\r\0"))]
+    if is_clean(raw, text):
+        stream, text = strip_prefixes(text)
+        if text[:1] != "{":
+            return [(stream, text[:MAX_TEXT])]
+    else:
+        text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
+        stream, text = strip_prefixes(_unboxed(text))
     if text.startswith("{") and text.rstrip().endswith("}"):
         inner = _from_json(text)
         if inner is not None:
             tag, text = inner
             stream += tag
             text = _uncolored(text.replace("\0", ""))
+    return _split(stream, text)
+
+
+def _split(stream: str, text: str) -> list[tuple[str, str]]:
+    """A text whose newlines were lost or written out, line by line."""
     if "#012" in text:  # rsyslog writes a newline so
         text = text.replace("#012", "\n")
     elif "\\n" in text and _WRITTEN_NEWLINE.search(text):
@@ -66,11 +70,21 @@ def logical_lines(raw: bytes) -> list[LogicalLine]:
     elif " 0x" in text:
         text = parted(text)
     if "\n" not in text:
-        return [LogicalLine(stream, text[:MAX_TEXT])]
+        return [(stream, text[:MAX_TEXT])]
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
-    return [LogicalLine(stream, line.rstrip("\r")[:MAX_TEXT]) for line in lines]
+    return [(stream, line.rstrip("\r")[:MAX_TEXT]) for line in lines]
+
+
+def is_clean(raw: bytes, text: str) -> bool:
+    """Is a line as the program wrote it, but for prefixes? Of most lines one look tells."""
+    size = len(raw)
+    if len(raw.translate(None, _TELLING)) != size and (
+        len(raw.translate(None, _ODD)) != size or is_marked(text)
+    ):
+        return False
+    return size <= MAX_LINE and ("Sanitizer: " not in text or "0x" not in text)
 
 
 def _uncolored(text: str) -> str:
@@ -84,6 +98,15 @@ def _uncolored(text: str) -> str:
         # a bug tracker's export: third\_party, char\*
         text = text.replace("\\*", "*") if _DRIVE.search(text) else _MARKDOWN.sub(r"\1", text)
     return text
+
+
+def _unboxed(text: str) -> str:
+    """A line without what a terminal's window draws around it."""
+    inner = text.lstrip(" \t")
+    if inner[:1] not in _BOX or len(text) - len(inner) > _MAX_INDENT:
+        return text
+    inner = inner[2 if inner[1:2] == " " else 1 :].rstrip(" \t")
+    return inner[:-1].rstrip(" \t") if inner.endswith(_BOX) else inner
 
 
 def _from_json(text: str) -> tuple[str, str] | None:

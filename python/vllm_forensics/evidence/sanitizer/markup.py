@@ -36,6 +36,19 @@ _RUN_TOGETHER: Final = re.compile(
 )
 
 
+def is_marked(text: str) -> bool:
+    """May a line have to be cleaned, or parted, for something that it holds? A quick look."""
+    if "[" in text and ("[0m" in text or "[1m" in text or "^[" in text or "message rep" in text):
+        return True
+    if "#" in text and ("#0" in text or text.count("#") > 1):
+        return True
+    if "<" in text and ("</" in text or "<br" in text or "<pre" in text or "<!" in text):
+        return True
+    if "=" in text and ("=3D" in text or "=C2=A0" in text):
+        return True
+    return "](http" in text or ("&" in text and ";" in text)
+
+
 def plain_text(text: str) -> str:
     """The line as the program wrote it; more than one, parted by newlines, where it holds more."""
     if not text.isascii():

@@ -93,12 +93,16 @@ _MAX_PREFIXES: Final = 8
 
 def strip_prefixes(text: str) -> tuple[str, str]:
     """The stream that the prefixes name, and what follows them."""
-    position, tags, dated = 0, [], False
     any_prefix = PREFIXES if "\t" in text else _WITHOUT_TABS
-    for _ in range(_MAX_PREFIXES):
-        match = any_prefix.match(text, position)
+    match = any_prefix[text[:1]](text)
+    if match is None:
+        return "", text
+    position, tags, dated = 0, [], False
+    for number in range(_MAX_PREFIXES):
+        if number:
+            match = any_prefix[text[position : position + 1]](text, position)
         if match is None and dated:
-            match = AFTER_A_DATE.match(text, position)
+            match = AFTER_A_DATE[text[position : position + 1]](text, position)
         if match is None:
             break
         if match.lastgroup == "date":

@@ -7,7 +7,7 @@ from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
 
 from vllm_forensics.evidence.sanitizer import asan, tsan, ubsan
 from vllm_forensics.evidence.sanitizer.builder import ReportBuilder
-from vllm_forensics.evidence.sanitizer.lines import LogicalLine, logical_lines
+from vllm_forensics.evidence.sanitizer.lines import logical_lines
 from vllm_forensics.evidence.sanitizer.rules import Runtime
 from vllm_forensics.evidence.sanitizer.runs import Run, read_run
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
@@ -57,7 +57,7 @@ def test_every_run_of_the_samples_is_the_same_either_way(runtime: Runtime) -> No
 def test_no_line_of_a_run_has_anything_before_it() -> None:
     lines = [line for run in SAMPLE_RUNS for line in run.lines]
 
-    assert [x for x in lines if logical_lines(x.encode()) != [LogicalLine("", x)]] == []
+    assert [x for x in lines if logical_lines(x.encode()) != [("", x)]] == []
 
 
 @pytest.mark.parametrize(
