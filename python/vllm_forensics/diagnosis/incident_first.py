@@ -205,7 +205,8 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
     """Does a stack without a word, or a container's denial, belong to the death?"""
     distance = abs(clue.line - first.line)
     if clue.kind is ClueKind.NOT_MEMORY:
-        return first.source == clue.source and distance < _RECORD
+        is_sent = clue.source == "the shell" and first.signal == "SIGKILL"
+        return (is_sent or first.source == clue.source) and distance < _RECORD
     if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
         return False  # another process's
     if clue.source == "python" and first.of_another:

@@ -25,6 +25,8 @@ _HANDLERS: Final = re.compile(
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
     r"start_thread|execute_native_thread|_?_?free|_?int_free|malloc|realloc|calloc|_?int_malloc|"
     r"_?int_realloc|cfree|fatal_error|_?Py_FatalError|pymain_|faulthandler_|_Py_DumpStack|"
+    r"__(?:str|mem|wcs)\w{2,20}_(?:avx|sse|evex|erms|unaligned|generic|neon|sve)\w{0,30}|"
+    r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )

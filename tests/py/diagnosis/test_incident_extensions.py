@@ -378,3 +378,67 @@ def test_a_status_that_somebody_saw_is_a_likely_fault(line: str) -> None:
 )
 def test_a_status_in_a_change_or_a_question_is_no_death(line: str) -> None:
     assert explain_incident(parse_incident_log([line.encode()]), "log") is None
+
+
+def test_a_notebooks_traceback_that_lost_its_heading_is_read() -> None:
+    incident = incident_of(
+        "File ~\\conda\\pool\\__init__.py:13",
+        "     10 ]",
+        "---> 13 from pool._libs.interval import Interval",
+        "",
+        "File ~\\conda\\pool\\_libs\\interval.pyx:1, in init pool._libs.interval()",
+        "",
+        "ValueError: pool.dtype size changed, may indicate binary incompatibility",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert incident.first_death.python_function == "init pool._libs.interval"
+
+
+def test_a_signal_that_somebody_sent_by_hand_is_no_lack_of_memory() -> None:
+    incident = incident_of(
+        "I have tried running `kill -KILL [pid]` on the process, which gave:",
+        "DAMN ! worker 1 (pid: 4242) died, killed by signal 9 :( trying respawn ...",
+    )
+
+    assert incident.first_death.pid == 4242
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_the_c_librarys_fast_string_functions_are_no_place() -> None:
+    incident = incident_of(
+        "Program received signal SIGSEGV, Segmentation fault.",
+        "#0  __strlen_avx2 () at ../sysdeps/x86_64/multiarch/strlen-avx2.S:74",
+        "#1  0x00007ffff7d14d31 in __vfprintf_internal (s=0x7ffff, format=0x5) at vfprintf.c:15",
+        "#2  0x00007ffff7d14d99 in pool_print (pool=0x0) at pool.c:15",
+    )
+
+    assert incident.first_death.function == "pool_print"
+
+
+@pytest.mark.parametrize("words", ["Segment Fault", "Seg fault", "seg-fault"])
+def test_other_spellings_of_the_fault_in_a_title(words: str) -> None:
+    death = incident_of(f"# {words} of 10.0.1 when parsing a model").first_death
+
+    assert (death.signal, death.cause.certainty) == ("SIGSEGV", Certainty.LIKELY)
+
+
+def test_a_supervisors_word_in_a_title_names_the_program() -> None:
+    death = incident_of("# serve (terminated by SIGKILL)").first_death
+
+    assert (death.name, death.signal) == ("serve", "SIGKILL")
+
+
+def test_what_was_printed_in_somebodys_folder_happened_to_him() -> None:
+    incident = incident_of(
+        "If the newest version is used you get the following error:",
+        "```",
+        "Traceback (most recent call last):",
+        '  File "/home/example/decoder/decode.py", line 4, in <module>',
+        "    import pool",
+        "ValueError: pool.dtype size changed",
+        "```",
+        "This can be solved by adding it to the list, so you should add this.",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION

@@ -25,7 +25,7 @@ from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
 from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
-from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS
+from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
 
 FAMILIES: Final = (
     KERNEL,
@@ -36,6 +36,6 @@ FAMILIES: Final = (
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
     RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, MASTERS, CONTAINERS, SHELL,
-    ABROAD, STATUSES, MACHINE, RESTARTS,
+    ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

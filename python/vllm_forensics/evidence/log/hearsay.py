@@ -17,10 +17,11 @@ from vllm_forensics.model.incident import Clue, ClueKind
 
 NEEDLES: Final = (
     b"egfault", b"egmentation fault", b"egmentation Fault", b"SIGSEGV", b"llegal instruction",
-    b"llegal Instruction",
+    b"llegal Instruction", b"egment fault", b"egment Fault", b"eg fault", b"eg Fault", b"eg-fault",
 )  # fmt: skip
 _CRASH: Final = re.compile(
-    r"(?i)\b(?:segmentation[ -]faults?|segfault(?:s|ed|ing)?|SIGSEGV|illegal instruction)\b"
+    r"(?i)\b(?:segment(?:ation)?[ -]faults?|seg[ -]?fault(?:s|ed|ing)?|SIGSEGV|"
+    r"illegal instruction)\b"
 )
 _SAW: Final = re.compile(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|encounter(?:ed|ing|s)?|"

@@ -74,6 +74,11 @@ _WITNESS: Final = re.compile(
     r"(?:os|python|gcc|version|pytorch|torch) version ?:|opened this issue)|"
     r"\u6211(?!\u4eec)|\u8bf7\u95ee|\u6c42\u52a9|\u0443 \u043c\u0435\u043d\u044f|\u79c1"
 )
+_HOME: Final = re.compile(
+    r"(?:/home/|/Users/|[A-Za-z]:\\Users\\)(?!(?:user|username|you|your|me|name|ubuntu|runner|test)\b)"
+    r"[\w.-]{2,40}[/\\]"
+)
+"""Somebody's own folder: what was printed there happened to him."""
 _ILLUSTRATES: Final = re.compile(
     r"(?i)\b(?:(?:if|when|whenever) you (?:see|get|encounter|run|have|try|receive)|"
     r"you(?:'ll| will| may| might| can| could| should| would) (?:\w{2,10} )?(?:see|get|encounter|"
@@ -141,6 +146,7 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
     taught += 2 * len({entry.lastgroup for entry in entries if entry is not None} - {"cause"})
     titles = sum(_HEADING.match(line) is not None for line in prose)
     seen = count_of_witnesses(head)
+    seen += any(_HOME.search(line) is not None for line in lines[:_READ])
     share = len(prose) / max(1, sum(map(bool, head)))
     if taught and taught + titles >= 3 and taught + titles > 4 * seen:
         return Lessons.ALL

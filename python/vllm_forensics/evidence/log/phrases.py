@@ -27,6 +27,9 @@ _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
+    ("segment fault", "SIGSEGV"),
+    ("seg fault", "SIGSEGV"),
+    ("seg-fault", "SIGSEGV"),
     ("access violation", "SIGSEGV"),
     ("bus error", "SIGBUS"),
     ("illegal", "SIGILL"),

@@ -9,15 +9,15 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 
-NEEDLES: Final = (b"Traceback (most recent call", b" above exception", b'", line ')
+NEEDLES: Final = (b"---> ", b"Traceback (most recent call", b" above exception", b'", line ')
 _HEADER: Final = re.compile(r"(?<!C\+\+ )Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
 )
 _NOTEBOOK: Final = re.compile(
     # IPython: File /opt/app/a.py:12, in f(x); Cell In[3], line 1; older: /opt/app/a.py in f(x)
-    r"(?:File )?(?P<file>[/~<](?:frozen )?[^\s:,]{1,300})(?::(?P<line>\d{1,9})\S{0,4},)? in "
-    r"(?P<function>\S[^(]{0,200})"
+    r"(?:File )?(?P<file>(?:[/~<]|[A-Za-z]:\\)(?:frozen )?[^\s:,]{1,300})"
+    r"(?::(?P<line>\d{1,9})\S{0,4},)? in (?P<function>\S[^(]{0,200})"
     r"|(?:Cell|Input) In ?\[\d{1,6}\](?:, line (?P<cell>\d{1,9})|, in )"
 )
 _ARROW: Final = re.compile(r"-{1,5}> \d{1,6} ")
@@ -74,6 +74,7 @@ class TracebackBlock:
         named = _NAMED.match(line.text)
         self._named = named["type"] if named is not None else None
         """IPython names the exception in front of the heading as well."""
+        self._is_notebook = named is not None or _ARROW.match(line.text.lstrip()) is not None
         self.last: LogLine | None = None
         """The line that names the exception."""
         self._type = self._message = ""
@@ -86,7 +87,7 @@ class TracebackBlock:
             return False
         self._lines += 1
         text = line.text
-        call = _call(text) or (_notebook_call(text) if self._named is not None else None)
+        call = _call(text) or (_notebook_call(text) if self._is_notebook else None)
         if call is not None:
             self._frames.append(call)
             del self._frames[:-_MAX_FRAMES]
@@ -202,6 +203,8 @@ def open_traceback(line: LogLine) -> TracebackBlock | None:
 
 def open_headless(line: LogLine) -> TracebackBlock | None:
     """A traceback whose beginning was cut off: it is pasted from its middle on."""
+    if "--> " in line.text and _ARROW.match(line.text.lstrip()) is not None:
+        return TracebackBlock(line)
     if '", line ' not in line.text or _HEADLESS.match(line.text) is None:
         return None
     block = TracebackBlock(line)

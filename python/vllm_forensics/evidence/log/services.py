@@ -366,7 +366,8 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "terminated by SIG",
-            r"(?:exited|stopped): (?P<name>\S{1,200}) \(terminated by (?P<signal>SIG\w{1,60})"
+            r"(?:(?:exited|stopped): )?(?P<name>[\w.:/-]{1,200}) "
+            r"\(terminated by (?P<signal>SIG\w{1,60})"
             r"(?: \(core dumped\))?(?:; not expected)?\)",
             "2026-01-15 08:12:45,123 WARN exited: serve (terminated by SIGSEGV (core dumped); not "
             "expected)",

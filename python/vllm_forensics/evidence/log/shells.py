@@ -55,6 +55,21 @@ ABROAD: Final = Family(
         for word, signal in _WORDS
     ),
 )
+SENDERS: Final = Family(
+    source="the shell",
+    phrases=tuple(
+        Phrase(
+            ClueKind.NOT_MEMORY,
+            needle,
+            r"\b(?:p?kill|killall) -(?:s )?(?:9|KILL|SIGKILL)\b",
+            f"I ran `{needle} 4242` on it",
+            of_another=True,
+            in_prose=True,
+        )
+        for needle in ("kill -9", "kill -KILL", "kill -SIGKILL", "killall -9")
+    ),
+)
+"""Who says that he sent the signal himself."""
 RESTARTS: Final = Family(
     source="a supervisor",
     phrases=tuple(
