@@ -107,6 +107,21 @@ class SourcedEcho:
     of: int | None
     why: str
 
+    @property
+    def source(self) -> str:
+        """Where it stands."""
+        return self.fact.source
+
+    @property
+    def line(self) -> int | None:
+        """Its line there."""
+        return self.fact.line
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return self.fact.text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePart:

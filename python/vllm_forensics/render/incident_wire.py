@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from vllm_forensics.model.incident import Death, Incident, IncidentAnswer
-from vllm_forensics.render.json_text import json_text
+from vllm_forensics.model.incident import IncidentAnswer
+from vllm_forensics.render.json_text import as_wire, json_text
 from vllm_forensics.render.sanitizer_locations_wire import (
     SymbolizationWire,
     symbolization_to_wire,
 )
+from vllm_forensics.render.wire import FailureWire
 
 RoleName = Literal["client", "api-server", "engine-core", "worker", "ray-actor", "main", "unknown"]
 ClassName = Literal[
@@ -30,7 +31,7 @@ ClassName = Literal[
 class CauseWire(msgspec.Struct, frozen=True, kw_only=True):
     """Of what a process died."""
 
-    class_: ClassName = msgspec.field(name="class")
+    kind: ClassName = msgspec.field(name="class")
     detail: str
     certainty: Literal["proved", "likely", "unknown"]
 
@@ -95,14 +96,6 @@ class IncidentWire(msgspec.Struct, frozen=True, kw_only=True):
     next_steps: list[str]
 
 
-class FailureWire(msgspec.Struct, frozen=True, kw_only=True):
-    """A log that tells of no death, or could not be read."""
-
-    path: str
-    error: str
-    remedy: str
-
-
 class IncidentsWire(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `forensics log --format json`."""
 
@@ -122,60 +115,8 @@ def render_incidents_json(answer: IncidentAnswer) -> str:
     """The answer as JSON, ending in a newline."""
     wire = IncidentsWire(
         schema="forensics.incident/1",
-        incidents=[_incident(incident) for incident in answer.incidents],
+        incidents=as_wire(answer.incidents, list[IncidentWire]),
         symbolization=symbolization_to_wire(answer.symbolization),
-        failures=[
-            FailureWire(path=one.path, error=one.error, remedy=one.remedy)
-            for one in answer.failures
-        ],
+        failures=as_wire(answer.failures, list[FailureWire]),
     )
     return json_text(wire)
-
-
-def _incident(incident: Incident) -> IncidentWire:
-    return IncidentWire(
-        log=incident.log,
-        first_death=death_to_wire(incident.first_death),
-        processes=[
-            ProcessWire(
-                pid=one.pid,
-                name=one.name,
-                role=one.role.value,
-                parent=one.parent,
-                last_seen=one.last_seen,
-                end=one.end,
-            )
-            for one in incident.processes
-        ],
-        visible_error_is_echo=incident.visible_error_is_echo,
-        echoes=[
-            EchoWire(line=one.line, text=one.text, of=one.of, why=one.why)
-            for one in incident.echoes
-        ],
-        explanation=incident.explanation,
-        next_steps=list(incident.next_steps),
-    )
-
-
-def death_to_wire(death: Death) -> DeathWire:
-    """The process that died first, for every answer that names one."""
-    return DeathWire(
-        pid=death.pid,
-        name=death.name,
-        role=death.role.value,
-        signal=death.signal,
-        exit=death.exit,
-        time=death.time,
-        module=death.module,
-        function=death.function,
-        python_function=death.python_function,
-        cause=CauseWire(
-            class_=death.cause.kind.value,
-            detail=death.cause.detail,
-            certainty=death.cause.certainty.value,
-        ),
-        evidence=[EvidenceWire(line=one.line, text=one.text) for one in death.evidence],
-        file=death.file,
-        line=death.line,
-        symbolized=death.symbolized.value if death.symbolized is not None else None,
-    )

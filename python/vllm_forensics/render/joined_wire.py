@@ -6,15 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from vllm_forensics.model.joined import (
-    Fact,
-    JoinedIncident,
-    JoinedProcess,
-    JoinedReport,
-    SourcedEcho,
-)
-from vllm_forensics.render.incident_wire import DeathWire, RoleName, death_to_wire
-from vllm_forensics.render.json_text import json_text
+from vllm_forensics.model.joined import JoinedReport
+from vllm_forensics.render.incident_wire import DeathWire, RoleName
+from vllm_forensics.render.json_text import as_wire, json_text
 from vllm_forensics.render.run import SyscallWire
 from vllm_forensics.render.sanitizer_locations_wire import (
     SymbolizationWire,
@@ -29,7 +23,7 @@ class SourceWire(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     kind: Literal["core", "log", "sanitizer", "strace", "supervisor", "sandbox"]
-    bytes: int
+    size_bytes: int = msgspec.field(name="bytes")
     host: str | None
     summary: str
 
@@ -46,7 +40,9 @@ class FactWire(msgspec.Struct, frozen=True, kw_only=True):
 class AccordWire(msgspec.Struct, frozen=True, kw_only=True):
     """Two or more sources say the same."""
 
-    what: Literal["signal", "address", "function", "module", "program"]
+    aspect: Literal["signal", "address", "function", "module", "program"] = msgspec.field(
+        name="what"
+    )
     value: str
     sources: list[str]
 
@@ -56,7 +52,7 @@ class ContradictionWire(msgspec.Struct, frozen=True, kw_only=True):
 
     sentence: str
     sources: list[str]
-    explained: bool
+    is_explained: bool = msgspec.field(name="explained")
 
 
 class JoinedProcessWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +67,8 @@ class JoinedProcessWire(msgspec.Struct, frozen=True, kw_only=True):
     end: str | None
     died_first: bool
     facts: list[FactWire]
-    agrees: list[AccordWire]
-    contradicts: list[ContradictionWire]
+    accords: list[AccordWire] = msgspec.field(name="agrees")
+    contradictions: list[ContradictionWire] = msgspec.field(name="contradicts")
     cores: list[str]
 
 
@@ -113,7 +109,7 @@ class JoinedIncidentWire(msgspec.Struct, frozen=True, kw_only=True):
     cores: list[str]
     """Of the process that died first: paths of entries of `crashes`."""
     next_steps: list[str]
-    sources: list[SourcePartWire]
+    parts: list[SourcePartWire] = msgspec.field(name="sources")
 
 
 class BugWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,108 +167,22 @@ def render_joined_json(report: JoinedReport) -> str:
     return json_text(
         JoinedReportWire(
             schema="forensics.report/1",
-            first_death=death_to_wire(death) if death is not None else None,
+            first_death=as_wire(death, DeathWire) if death is not None else None,
             visible_error_is_echo=report.visible_error_is_echo,
             explanation=report.explanation,
-            processes=[_process(one) for one in report.processes],
-            echoes=[_echo(one) for one in report.echoes],
-            unattached=[_fact(one) for one in report.unattached],
+            processes=as_wire(report.processes, list[JoinedProcessWire]),
+            echoes=as_wire(report.echoes, list[SourcedEchoWire]),
+            unattached=as_wire(report.unattached, list[FactWire]),
             crashes=[crash_to_wire(crash) for crash in report.crashes],
             reports=[report_to_wire(one.report, one.log) for one in report.reports],
-            syscalls=[
-                SyscallWire(
-                    pid=one.pid, kind=one.kind.value, sentence=one.sentence, proof=list(one.proof)
-                )
-                for one in report.syscalls
-            ],
+            syscalls=as_wire(report.syscalls, list[SyscallWire]),
             symbolization=symbolization_to_wire(report.symbolization),
             next_steps=list(report.next_steps),
-            sources=[
-                SourceWire(
-                    path=one.path,
-                    kind=one.kind.value,
-                    bytes=one.size_bytes,
-                    host=one.host,
-                    summary=one.summary,
-                )
-                for one in report.sources
-            ],
-            failures=[
-                FailureWire(path=one.path, error=one.error, remedy=one.remedy)
-                for one in report.failures
-            ],
+            sources=as_wire(report.sources, list[SourceWire]),
+            failures=as_wire(report.failures, list[FailureWire]),
             told=report.told,
-            incidents=[_incident(one) for one in report.incidents],
-            bugs=[
-                BugWire(
-                    number=one.number,
-                    signature=one.signature,
-                    incidents=list(one.incidents),
-                    told=one.told,
-                    same=one.same.value if one.same is not None else None,
-                )
-                for one in report.bugs
-            ],
+            incidents=as_wire(report.incidents, list[JoinedIncidentWire]),
+            bugs=as_wire(report.bugs, list[BugWire]),
             order_is_known=report.order_is_known,
         )
     )
-
-
-def _incident(incident: JoinedIncident) -> JoinedIncidentWire:
-    return JoinedIncidentWire(
-        number=incident.number,
-        bug=incident.bug,
-        host=incident.host,
-        time=incident.time,
-        signature=incident.signature,
-        first_death=death_to_wire(incident.first_death),
-        visible_error_is_echo=incident.visible_error_is_echo,
-        explanation=incident.explanation,
-        processes=[_process(one) for one in incident.processes],
-        echoes=[_echo(one) for one in incident.echoes],
-        cores=list(incident.cores),
-        next_steps=list(incident.next_steps),
-        sources=[
-            SourcePartWire(path=one.path, first_line=one.first_line, last_line=one.last_line)
-            for one in incident.parts
-        ],
-    )
-
-
-def _echo(echo: SourcedEcho) -> SourcedEchoWire:
-    return SourcedEchoWire(
-        source=echo.fact.source,
-        line=echo.fact.line,
-        text=echo.fact.text,
-        of=echo.of,
-        why=echo.why,
-    )
-
-
-def _process(process: JoinedProcess) -> JoinedProcessWire:
-    return JoinedProcessWire(
-        pid=process.pid,
-        host=process.host,
-        name=process.name,
-        role=process.role.value,
-        parent=process.parent,
-        last_seen=process.last_seen,
-        end=process.end,
-        died_first=process.died_first,
-        facts=[_fact(one) for one in process.facts],
-        agrees=[
-            AccordWire(what=one.aspect.value, value=one.value, sources=list(one.sources))
-            for one in process.accords
-        ],
-        contradicts=[
-            ContradictionWire(
-                sentence=one.sentence, sources=list(one.sources), explained=one.is_explained
-            )
-            for one in process.contradictions
-        ],
-        cores=list(process.cores),
-    )
-
-
-def _fact(fact: Fact) -> FactWire:
-    return FactWire(source=fact.source, line=fact.line, text=fact.text, time=fact.time)
