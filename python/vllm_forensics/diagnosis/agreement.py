@@ -129,7 +129,8 @@ def _ends(told: Sequence[Statement]) -> Iterator[Contradiction]:
     """A trace says that it exited, a core that a signal ended it: the number was used again."""
     died = next((one for one in told if one.kind is SourceKind.CORE), None)
     for one in told:
-        if died is not None and one.ends and one.signal is None and one.exit is not None:
+        ends_itself = one.ends and one.signal is None and one.exit is not None
+        if died is not None and ends_itself and one.pid is not None:
             yield Contradiction(
                 sentence=f"{one.place} says that process {one.pid} exited with status {one.exit}, "
                 f"and {died.place} that a signal ended it: the number was used twice",

@@ -16,6 +16,7 @@ from vllm_forensics.diagnosis.clocks import span_text
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
 from vllm_forensics.diagnosis.parts import Part, judged
 from vllm_forensics.diagnosis.statement import Statement
+from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.incident import Clue, ProcessRole
 from vllm_forensics.model.joined import SourceKind
 from vllm_forensics.model.record import dataclass
@@ -220,11 +221,25 @@ def _against_core(one: _Voice, other: _Voice, pid: int) -> str | None:
 
 
 def _is_same_death(one: Statement, other: Statement) -> bool:
-    """A minicore and the kernel's core of one process: the same program and fault, at one time."""
-    same = (one.program, one.pc, one.host) == (other.program, other.pc, other.host)
+    """A minicore and the kernel's core of one process: the same program and fault, at one time.
+
+    A core that was cut short, or lost its modules, does not show the first fault.
+    """
+    same = (one.program, one.host) == (other.program, other.host) and (
+        one.pc == other.pc or (_shows_less(one, other) and _delivered(one) == _delivered(other))
+    )
     if one.time_s is None or other.time_s is None:
         return same
     return same and abs(one.time_s - other.time_s) < SAME_DEATH_S
+
+
+def _shows_less(one: Statement, other: Statement) -> bool:
+    kinds = {core.crash.fault.kind for core in (one, other) if core.crash is not None}
+    return FaultKind.UNKNOWN in kinds
+
+
+def _delivered(core: Statement) -> int | None:
+    return core.crash.delivered.number if core.crash is not None else None
 
 
 def _renumbered(part: Part, numbers: Mapping[tuple[int, int], int]) -> Part:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from vllm_forensics.model.run import RunReport
 from vllm_forensics.model.sanitized import SanitizedReport, SanitizedRun
-from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.json_text import as_wire, json_text
 from vllm_forensics.render.sanitizer_wire import SanitizerReportWire, report_to_wire
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
@@ -87,35 +87,16 @@ def render_run_json(report: RunReport) -> str:
         schema="forensics.run/1",
         command=report.command,
         status=report.status,
-        processes=[
-            ProcessWire(
-                pid=process.pid,
-                parent=process.parent,
-                command=process.command,
-                exit=process.exit,
-            )
-            for process in report.processes
-        ],
+        processes=as_wire(report.processes, list[ProcessWire]),
         crashes=[crash_to_wire(crash) for crash in report.crashes],
         reports=[_sanitizer_report(found) for found in report.sanitized.reports]
         if report.sanitized
         else [],
         sanitized=_sanitized(report.sanitized) if report.sanitized else None,
         endings=list(report.endings),
-        syscalls=[
-            SyscallWire(
-                pid=found.pid,
-                kind=found.kind.value,
-                sentence=found.sentence,
-                proof=list(found.proof),
-            )
-            for found in report.syscalls
-        ],
+        syscalls=as_wire(report.syscalls, list[SyscallWire]),
         given_up=list(report.given_up),
-        failures=[
-            FailureWire(path=failure.path, error=failure.error, remedy=failure.remedy)
-            for failure in report.failures
-        ],
+        failures=as_wire(report.failures, list[FailureWire]),
     )
     return json_text(wire)
 

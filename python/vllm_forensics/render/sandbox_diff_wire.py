@@ -8,7 +8,7 @@ import msgspec
 
 from vllm_forensics.model.sandbox_diff import Difference, DiffSide, SandboxDiff
 from vllm_forensics.model.sandbox_snapshot import SnapshotLine, snapshot_line
-from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.json_text import as_wire, json_text
 
 
 class DifferenceWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,17 +93,7 @@ def render_diff_json(diff: SandboxDiff) -> str:
 
 def difference_wire(found: Difference) -> DifferenceWire:
     """One difference as it is written, here and in the answer of a search."""
-    return DifferenceWire(
-        step=found.step,
-        kind=found.kind.value,
-        request=found.request,
-        pool=found.pool,
-        left_block=found.left_block,
-        right_block=found.right_block,
-        left=found.left,
-        right=found.right,
-        why=found.why,
-    )
+    return as_wire(found, DifferenceWire)
 
 
 def _side(side: DiffSide) -> SideWire:

@@ -340,3 +340,15 @@ def test_a_killed_process_leaves_no_core(tmp_path: Path, said: str) -> None:
     sentences = [one["sentence"] for one in report["processes"][0]["contradicts"]]
     assert report["first_death"]["cause"]["class"] == "native-fault"
     assert any("leaves no core" in sentence for sentence in sentences)
+
+
+def test_a_core_that_was_cut_short_is_of_the_same_process(tmp_path: Path) -> None:
+    crash(tmp_path, sys.executable, "-c", FALL_BELOW_PYTHON)
+    [core] = tmp_path.glob("core*")
+    (tmp_path / "cut").write_bytes(core.read_bytes()[:300_000])
+
+    report = told(tmp_path)
+
+    assert len(report["crashes"]) == 2
+    [incident] = report["incidents"]
+    assert len({part["path"] for part in incident["sources"]}) == 2
