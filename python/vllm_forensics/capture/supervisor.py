@@ -179,6 +179,12 @@ def remove_evidence(folder: Path) -> None:
     """Remove a folder that holds nothing but the record of an uneventful run."""
     with contextlib.suppress(OSError):
         (folder / _EVENTS).unlink(missing_ok=True)
+    remove_if_empty(folder)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder that a run was to fill, where none was started."""
+    with contextlib.suppress(OSError):
         folder.rmdir()
 
 

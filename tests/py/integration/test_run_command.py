@@ -187,6 +187,26 @@ def test_evidence_goes_to_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     assert not (tmp_path / ".forensics").exists()
 
 
+def test_the_report_may_lie_in_the_folder_that_the_run_makes(tmp_path: Path) -> None:
+    folder = tmp_path / "evidence"
+
+    run(tmp_path, "--folder", folder, "--output", folder / "report.txt", "--", PYTHON, "-c", FALL)
+
+    assert "SIGSEGV" in (folder / "report.txt").read_text(encoding="utf-8")
+
+
+def test_what_an_earlier_run_left_stays_where_none_is_started(tmp_path: Path) -> None:
+    run(tmp_path, "--folder", "evidence", "--", PYTHON, "-c", FALL)
+    before = sorted((tmp_path / "evidence").iterdir())
+    wrong = ("--output", "nowhere/report.txt")
+
+    answers = [run(tmp_path, "--folder", name, *wrong, "--", "true") for name in ("evidence", "n")]
+
+    assert [answer.status for answer in answers] == [2, 2]
+    assert sorted((tmp_path / "evidence").iterdir()) == before
+    assert not (tmp_path / "n").exists()
+
+
 def test_a_folder_that_cannot_be_made_stops_before_the_program(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

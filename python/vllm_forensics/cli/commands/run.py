@@ -19,6 +19,7 @@ from vllm_forensics.capture.supervisor import (
     SupervisedTree,
     evidence_folder,
     remove_evidence,
+    remove_if_empty,
     run_supervised,
 )
 from vllm_forensics.cli.options import NO_COLOR, NO_STORE
@@ -96,8 +97,13 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
             "standard output belongs to the program", remedy="add --output report.json"
         )
     _refuse_contradictions(strace=strace, full=full, stall=stall, probe=probe, watcher=watcher)
-    require_writable(output)
     where = evidence_folder(folder)
+    try:
+        require_writable(output)
+        plan = None if strace else watcher.plan(program, where)
+    except ForensicsError:
+        remove_if_empty(where)
+        raise
     shown = program if include_secrets else mask_arguments(program)
     teller = RunTeller(
         output_format=output_format,
@@ -114,11 +120,6 @@ def command(  # noqa: PLR0913, PLR0917 - click hands over one parameter an optio
         raise click.exceptions.Exit(status)
     keep = CoreContents(budget_bytes=budget << 20, full=full, secrets=include_secrets)
     watch = None if stall is None else _StallReporter(stall, probe)
-    try:
-        plan = watcher.plan(program, where)
-    except ForensicsError:
-        remove_evidence(where)  # nothing was started
-        raise
     with _command_line(program, plan) as started:
         if plan is None or plan.supervised:
             result = run_supervised(started, where, keep, watch, _answer)
