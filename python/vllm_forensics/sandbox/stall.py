@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from vllm_forensics.model.sandbox import Parameters, RequestState, Snapshot
 from vllm_forensics.sandbox.engine.interface import CPU, GPU
 
@@ -53,14 +55,19 @@ def why_stuck(
     head = next(iter(waiting or snapshot.requests), None)
     if head is None:
         return "nothing is left to schedule, and the engine does not say that it is idle", None
-    needed = -(-head.tokens // size)
+    groups = _needed(head, parameters, chunks=chunks)
+    needed = sum(groups)
     if head.pool == CPU:
         held = len({block for table in head.tables for block in table})
         needed = max(needed, held) if spare == 0 else held + spare * len(head.tables)
     free = len(pool.free)
     what = f"request {head.id} ({_history(head)}) needs {needed} blocks of {size} tokens"
+    if len(groups) > 1:
+        parts = zip(groups, parameters.windows(), strict=True)
+        what += f" ({', '.join(f'{count} for {_layers(window)}' for count, window in parts)})"
     if needed > usable:
-        return f"{what}; the pool has {usable}: {needed - usable} short, for ever", head.id
+        whose = _starving(groups, parameters, usable)
+        return f"{what}; the pool has {usable}: {needed - usable} short{whose}, for ever", head.id
     named = {block for r in snapshot.requests for table in r.tables for block in table}
     lost = [
         block
@@ -74,8 +81,36 @@ def why_stuck(
         )
     if needed <= free:
         return f"{what}; {free} are free: enough, but {_other(head, parameters, chunks)}", head.id
-    short = f"{needed - free} short"
+    short = f"{needed - free} short{_starving(groups, parameters, free)}"
     return f"{what}; {free} are free: {short}", head.id
+
+
+def _needed(head: RequestState, parameters: Parameters, *, chunks: bool) -> tuple[int, ...]:
+    """Blocks for each group of layers to compute all tokens that there are.
+
+    Layers with a window give back what they see no more, but not within a step: they need what is
+    seen from its first token on, and the step's own.
+    """
+    size = parameters.block_size
+    whole = -(-head.tokens // size)
+    step = min(head.tokens, parameters.batch(chunks=True)) if chunks else head.tokens
+    return tuple(
+        whole if window is None else min(whole, -(-(window - 1 + step) // size) + 1)
+        for window in parameters.windows()
+    )
+
+
+def _starving(groups: tuple[int, ...], parameters: Parameters, blocks: int) -> str:
+    """For which of several groups, that take blocks in turn from one pool, it is too small."""
+    if len(groups) == 1:
+        return ""
+    ends = accumulate(groups)
+    pairs = zip(ends, parameters.windows(), strict=True)
+    return f" for {next(_layers(window) for end, window in pairs if end > blocks)}"
+
+
+def _layers(window: int | None) -> str:
+    return "layers that see everything" if window is None else f"layers that see {window} tokens"
 
 
 def _other(head: RequestState, parameters: Parameters, chunks: bool) -> str:  # noqa: FBT001

@@ -249,6 +249,46 @@ def test_healthy_runs_of_the_second_engine_raise_no_alarm(parameters: Parameters
     assert len(result.finished) >= 12
 
 
+@pytest.mark.parametrize(
+    ("batch", "needed", "windowed"), [(2048, 20, 10), (48, 18, 8), (40, 18, 8), (32, 17, 7)]
+)
+def test_a_stall_counts_the_blocks_of_all_groups_of_layers(
+    batch: int, needed: int, windowed: int
+) -> None:
+    def run_with(usable: int) -> SandboxRun:
+        return driven(
+            CURRENT,
+            Parameters(
+                gpu_blocks=usable + 1, hybrid=True, sliding_window=64, max_batched_tokens=batch
+            ),
+            uniform(1, 160, 1),
+        )
+
+    enough, short, tiny = run_with(needed), run_with(needed - 1), run_with(9)
+
+    groups = f"(10 for layers that see everything, {windowed} for layers that see 64 tokens)"
+    assert enough.outcome is Outcome.FINISHED
+    assert short.outcome is Outcome.STALLED
+    assert f"needs {needed} blocks of 16 tokens {groups}" in short.why
+    assert short.why.endswith("1 short for layers that see 64 tokens, for ever")
+    assert tiny.why.endswith(f"{needed - 9} short for layers that see everything, for ever")
+
+
+@pytest.mark.parametrize(("batch", "needed"), [(2048, 10), (48, 8), (32, 7), (16, 6)])
+def test_a_stall_counts_what_a_window_needs_within_one_step(batch: int, needed: int) -> None:
+    def run_with(usable: int) -> SandboxRun:
+        return driven(
+            CURRENT,
+            Parameters(gpu_blocks=usable + 1, sliding_window=64, max_batched_tokens=batch),
+            uniform(1, 160, 1),
+        )
+
+    enough, short = run_with(needed), run_with(needed - 1)
+
+    assert enough.outcome is Outcome.FINISHED
+    assert f"needs {needed} blocks of 16 tokens; the pool has {needed - 1}" in short.why
+
+
 def test_what_a_connector_loads_is_not_computed_and_what_it_sends_is_kept_meanwhile() -> None:
     load = uniform(1, 64, 4)
 
