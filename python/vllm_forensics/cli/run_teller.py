@@ -45,7 +45,7 @@ class RunTeller:
         color = self.output is None and wants_color(no_color=self.no_color, to_file=False)
         text = _text(report, color=color)
         if self.output is not None:
-            emit(text, self.output)
+            emit(text or f"Nothing crashed; the status was {report.status}.\n", self.output)
         else:
             sys.stderr.write(text)
 

@@ -195,6 +195,13 @@ def test_the_report_may_lie_in_the_folder_that_the_run_makes(tmp_path: Path) -> 
     assert "SIGSEGV" in (folder / "report.txt").read_text(encoding="utf-8")
 
 
+def test_a_file_that_was_asked_for_tells_of_a_quiet_run_too(tmp_path: Path) -> None:
+    answer = run(tmp_path, "--output", tmp_path / "report.txt", "--", "sh", "-c", "exit 3")
+
+    assert answer.stderr == ""
+    assert (tmp_path / "report.txt").read_text() == "Nothing crashed; the status was 3.\n"
+
+
 def test_what_an_earlier_run_left_stays_where_none_is_started(tmp_path: Path) -> None:
     run(tmp_path, "--folder", "evidence", "--", PYTHON, "-c", FALL)
     before = sorted((tmp_path / "evidence").iterdir())
