@@ -115,6 +115,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         name = seen or name  # the kernel knows the thread's name only
     if is_known and pid is None and name is None and role is None:
         pid, name = _who_said_so(reading)
+        # vLLM's names are known; any other class in front of a pid is an actor's.
+        role = role_of_name(name) or (ProcessRole.RAY_ACTOR if name else None)
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
@@ -142,10 +144,16 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
 
 
 def _who_said_so(reading: IncidentReading) -> tuple[int | None, str | None]:
-    """The process that wrote that it had failed, where nothing else says who it was."""
+    """The process that wrote that it had failed, or the only one; nothing else says who it was."""
     said = (clue for clue in reading.clues if clue.kind is ClueKind.ECHO)
     own = next((clue for clue in said if _FAILED.search(clue.text)), None)
-    return (own.writer_pid, own.writer) if own is not None else (None, None)
+    if own is not None:
+        return own.writer_pid, own.writer
+    if len(reading.processes) == 1:
+        (only,) = reading.processes
+        is_server = role_of_name(only.name) in {ProcessRole.API_SERVER, ProcessRole.CLIENT}
+        return (None, None) if is_server or not only.name else (only.pid, only.name)
+    return None, None
 
 
 def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | None:

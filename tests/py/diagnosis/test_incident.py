@@ -316,6 +316,8 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "Workers would have started to exit with code 139.",
         "* thread #1, stop reason = signal SIGSTOP",
         "Such a container is usually listed as stopped with exit code 137.",
+        "# NCCL error when I run the example, what can I do?",
+        "Version 0.1.92 seems to cause a segmentation fault.",
         "# Fix a segmentation fault in the block manager",
         "# [Bugfix] The server segfaults on empty input",
         "# Handle a server that crashes with SIGSEGV",
@@ -1082,3 +1084,51 @@ def test_frames_of_ucx_that_lost_their_newlines_are_parted() -> None:
     ).first_death
 
     assert (death.signal, death.function) == ("SIGSEGV", "take<Pool>")
+
+
+def test_the_only_process_that_writes_is_who_died_where_a_title_tells_of_what() -> None:
+    frames = (
+        '(Wrapper pid=685)   File "/opt/app/a.py", line 13 in all_reduce',
+        '(Wrapper pid=685)   File "/opt/app/b.py", line 421 in forward',
+    )
+    actor = incident_of("# Segmentation fault with two cards", *frames).first_death
+    server = incident_of(
+        "# Segmentation fault with two cards",
+        *(one.replace("Wrapper", "APIServer") for one in frames),
+    ).first_death
+
+    assert (actor.pid, actor.role) == (685, ProcessRole.RAY_ACTOR)
+    assert server.pid is None
+
+
+def test_the_handler_of_a_tpu_names_the_process() -> None:
+    incident = incident_of(
+        "*** SIGABRT received by PID 8562 (TID 8562) on cpu 236 from PID 8562; stack trace: ***",
+        "*** SIGABRT received by PID 8563 (TID 8563) on cpu 219 from PID 8563; stack trace: ***",
+    )
+
+    assert (incident.first_death.pid, incident.first_death.signal) == (8562, "SIGABRT")
+    assert [echo.line for echo in incident.echoes] == [2]
+
+
+def test_threads_that_wait_are_those_of_a_living_process() -> None:
+    log = (
+        b'Thread 110 (Thread 0x7fe9a1fff640 (LWP 92818) "scheduler"):\n'
+        b"#0  __futex_abstimed_wait_common64 (private=0, cancel=true) at futex-internal.c:57\n"
+        b"#1  do_futex_wait (sem=0x5555609a7368, abstime=0x0) at sem_waitcommon.c:111\n"
+        b"#2  0x00007ffdb5507452 in ?? () from /lib/libexample.so.1\n"
+    )
+
+    assert explain_incident(parse_incident_log([log]), "log") is None
+
+
+def test_a_rank_that_was_killed_comes_before_those_that_noticed() -> None:
+    incident = incident_of(
+        "[0]<stderr>:Killed",
+        "[1]<stderr>:terminate called after throwing an instance of 'ns::IoException'",
+        "[1]<stderr>:  what():  Connection reset by peer",
+        "[1]<stderr>:Aborted (core dumped)",
+    )
+
+    assert incident.first_death.signal == "SIGKILL"
+    assert [echo.line for echo in incident.echoes][:1] == [2]

@@ -229,7 +229,7 @@ GPU: Final = Family(
         Phrase(
             ClueKind.GPU,
             "NCCL error",
-            r"(?P<detail>NCCL error.{1,160})",
+            r"(?P<detail>NCCL error(?: in| \d{1,4})?(?:: ?| at |, | '|$).{0,160})",
             "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
         ),
         Phrase(

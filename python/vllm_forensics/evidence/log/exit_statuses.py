@@ -270,9 +270,10 @@ STATUSES: Final = Family(
                 ClueKind.CHILD,
                 signal,
                 r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,60})?(?:\b(?:killed|died|exited|"
-                r"crash(?:ed|es|ing)|terminated|ended|failed|ERR!)\b"
+                r"crash(?:ed|es|ing)|terminated|ended|fail(?:ed|s|ing)|ERR!)\b"
                 r"(?:[^.(]{0,60}? (?:by|with|from|via|on))?|"
-                rf"\bsignal:)(?: signal)? ?[\[\"']?(?P<signal>{signal})\b(?! by OOM)(?! or )",
+                rf"\bsignal:)(?: signal)? ?[\[\"'`*]{{0,3}}"
+                rf"(?P<signal>{signal})\b(?! by OOM)(?! or )",
                 f"Process 4242 (python) of user 0 killed by {signal} - dumping core",
                 of_another=True,
                 in_prose=True,

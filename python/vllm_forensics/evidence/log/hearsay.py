@@ -50,7 +50,7 @@ _WITNESS: Final = re.compile(r"\b(?:I|I'm|I've|[Mm]y)\b")
 _DOUBTS: Final = re.compile(
     r"(?i)\b(?:may|might|could|would|should|can|potential(?:ly)?|possible|possibly|likely|e\.g\.|"
     r"such as|you|no longer|(?:bug)?fix(?:e[sd]|ing)?|prevent(?:s|ed|ing)?|avoid(?:s|ed|ing)?|"
-    r"resolve[sd]?|handl(?:e[sd]?|ing)|either|means?|causes:|reasons?)\b"
+    r"resolve[sd]?|handl(?:e[sd]?|ing)|either|seem(?:s|ed)?|means?|causes:|reasons?)\b"
 )
 _OCCASION: Final = re.compile(r"(?i)\b(?:when(?:ever)?|if|unless|whether|where)\b")
 _NOT: Final = re.compile(r"(?i)\b(?:no|not|never|without|any|n't|n\u2019t)\b[^.;]{0,24}$")

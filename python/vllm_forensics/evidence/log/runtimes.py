@@ -141,6 +141,14 @@ CXX: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            "Attempting to fetch value instead of handling error",
+            r"(?P<detail>Attempting to fetch value instead of handling error.{0,200})",
+            "2026-01-15 08:12:45.123: F tsl/platform/statusor.cc:33] Attempting to fetch value "
+            "instead of handling error INTERNAL: no device",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "Check failed: ",
             r"(?P<detail>Check failed: .{1,200})",
             "F0115 08:12:45.123456 4242 allocator.cc:77] Check failed: block != nullptr",
@@ -160,7 +168,7 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received by PID ",
-            r"\*\*\* (?P<signal>SIG\w{1,60}) \(.{0,60}\) received by PID (?P<pid>\d{1,20}) ",
+            r"\*\*\* (?P<signal>SIG\w{1,60}) (?:\(.{0,60}\) )?received by PID (?P<pid>\d{1,20})\b",
             "*** SIGSEGV (@0x48) received by PID 4242 (TID 0x7f1be0000700) from PID 72; "
             "stack trace: ***",
         ),

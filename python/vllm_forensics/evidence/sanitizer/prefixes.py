@@ -52,7 +52,7 @@ _ALWAYS: Final = (
     Alternative(r"\(", r"\([^()=]{0,60}\b(?:pid|PID)=\d{1,9}[^()]{0,80}\)(?: |$)"),
     Alternative(r"\(", r"\(raylet[^()]{0,80}\)(?: |$)"),
     # mpirun --tag-output: [1,0]<stderr>:
-    Alternative(r"\[", r"\[\d{1,6},\d{1,6}\]<std\w{3}>: ?"),
+    Alternative(r"\[", r"\[\d{1,6}(?:,\d{1,6})?\]<std\w{3}>: ?"),
     # ctest -V, srun -l: 12:
     Alternative(r"\d", r"\d{1,6}:(?: |$)"),
     # pytest
