@@ -203,6 +203,24 @@ MUTANTS = {
         new="signal=signal,",
         tests=("joined",),
     ),
+    "two restarts are one incident": Mutant(
+        module="incidents_apart",
+        old="if any(lives.get(source, life) != life for source, life in self._lives.items()):",
+        new="if any(lives.get(source, life) is None for source, life in self._lives.items()):",
+        tests=("incidents_apart",),
+    ),
+    "two hosts are one incident": Mutant(
+        module="incidents_apart",
+        old="if len(self._hosts | other._hosts) > 1:",
+        new="if len(self._hosts & other._hosts) > 1:",
+        tests=("incidents_apart",),
+    ),
+    "one library is one bug": Mutant(
+        module="same_bug",
+        old="where = (death.function, None if death.function else offset, death.python_function)",
+        new="where = (death.function, death.module, death.python_function)",
+        tests=("incidents_apart",),
+    ),
     "one source contradicts itself": Mutant(
         module="agreement",
         old="if other is not None and other.source > one.source:",

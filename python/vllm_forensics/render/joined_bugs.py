@@ -52,6 +52,7 @@ def index_of(report: JoinedReport) -> Iterator[RenderableType]:
     for _ in range(5):
         table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
+    on_several = len({one.host for one in report.incidents} - {None}) > 1
     for bug in report.bugs[:_MAX_BUGS]:
         best = told_of(bug, report)
         first = of_number(bug.incidents[0], report)
@@ -62,7 +63,7 @@ def index_of(report: JoinedReport) -> Iterator[RenderableType]:
             Text(f"×{count}" if count > 1 else ""),
             Text(moment(first), style="quiet"),
             Text(death.signal or death.cause.kind.value.replace("-", " ")),
-            Text(death.name or death.role.value),
+            Text((death.name or death.role.value) + (f" on {best.host}" if on_several else "")),
             Text(_place(death), style="culprit"),
         )
     yield table
@@ -87,6 +88,7 @@ def again(bug: Bug, report: JoinedReport, short: Short) -> Iterator[RenderableTy
     for one in others[:_MAX_AGAIN]:
         pid = one.first_death.pid
         who = f"{one.first_death.name or ''} {pid if pid is not None else ''}".strip()
+        who += f" on {one.host}" if one.host is not None else ""
         table.add_row(
             Text(f"  {moment(one)}", style="quiet"), Text(who), Text(files(one.parts, short))
         )

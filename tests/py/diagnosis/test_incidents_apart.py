@@ -64,6 +64,14 @@ def test_each_restart_that_died_again_is_an_incident_with_its_lines() -> None:
     assert places(found) == [[("a.log", 1, 7)], [("a.log", 8, 14)]]
 
 
+def test_restarts_within_a_minute_stay_incidents_of_their_own() -> None:
+    again = [line.replace("08:12", "08:13") for line in life("08", 52, "other")]
+
+    found = joined(log(*life("08", 42), *again))
+
+    assert places(found) == [[("a.log", 1, 7)], [("a.log", 8, 14)]]
+
+
 def test_a_crash_loop_of_one_bug_is_one_bug() -> None:
     found = joined(log(*life("08", 42), *life("09", 52), *life("10", 62, "other")))
 
