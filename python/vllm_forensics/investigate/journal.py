@@ -217,7 +217,7 @@ def _is_since(crash: JournalCrash, since_s: float | None) -> bool:
 def _nothing_in(path: str) -> Failure:
     return Failure(
         path=path,
-        error="is a journal, but tells of no core dump",
-        remedy=f"was it filtered? journalctl --all -o export {_MATCH} > crashes.export   "
+        error="is a journal, but no core dump's record could be read whole in it",
+        remedy=f"was it filtered, or cut off? journalctl --all -o export {_MATCH} > FILE   "
         "(forensics log reads what else died)",
     )
