@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vllm_forensics.errors import own_error
 from vllm_forensics.model.answer import Depth
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Failure, Group
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 Explain = Callable[[str, Depth], Crash | Failure]
 
@@ -18,7 +20,8 @@ Explain = Callable[[str, Depth], Crash | Failure]
 class Hands(NamedTuple):
     """Who explains cores."""
 
-    executor: Executor
+    executor: Executor | None
+    """None: nobody but the caller, one core after the other."""
     ahead: int
     """How many cores it is given before their results are taken: a result may be large."""
 
@@ -142,17 +145,18 @@ def _results(
     cores: Mapping[int, str], explain: Explain, depth: Depth, hands: Hands
 ) -> Iterator[tuple[int, Crash | Failure]]:
     """Results in the order in which they are ready; few wait to be taken."""
-    if len(cores) == 1:
+    if len(cores) == 1 or hands.executor is None:
         for place, core in cores.items():
             yield place, explain(core, depth)
         return
+    submit = hands.executor.submit
     ready: queue.SimpleQueue[Future[Crash | Failure]] = queue.SimpleQueue()
     running: dict[Future[Crash | Failure], int] = {}
     waiting = iter(cores.items())
 
     def start_next() -> None:
         for place, core in waiting:
-            future = hands.executor.submit(explain, core, depth)
+            future = submit(explain, core, depth)
             running[future] = place
             future.add_done_callback(ready.put)
             return

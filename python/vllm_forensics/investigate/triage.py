@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vllm_forensics.capture import files
 from vllm_forensics.capture.core_sources import opened_core
@@ -46,6 +45,9 @@ from vllm_forensics.model.report import (
     Report,
 )
 from vllm_forensics.model.symbols import SymbolPlace
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _AHEAD: Final = 512
 """Cores that another's executor, which may be a whole cluster, works on or waits with."""
@@ -105,14 +107,18 @@ def triage_each(
 ) -> Generator[Explained]:
     """The same, one core at a time as they are ready: a thousand need not be held at once."""
     threads = max(2, os.cpu_count() or 2)
-    pool = executor or ThreadPoolExecutor(max_workers=threads)
-    hands = Hands(pool, 2 * threads if executor is None else _AHEAD)
+    own: Executor | None = None
     work = partial(_explain_one, options=options)
     try:
         if executor is None and options.depth is not Depth.NOTES:
             prepare_shared_unwinder()
         told = told_crashes(paths, options.since_s, live=options.journal)
         records = dict(told.records)
+        if executor is None and len(told.paths) > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            own = ThreadPoolExecutor(max_workers=threads)
+        hands = Hands(executor or own, 2 * threads if executor is None else _AHEAD)
         found = explain_each(
             told.paths,
             work,
@@ -125,8 +131,9 @@ def triage_each(
                 each = replace(each, result=with_record(each.result, records[each.result.core]))
             yield each
     finally:
+        if own is not None:
+            own.shutdown(cancel_futures=True)
         if executor is None:
-            pool.shutdown(cancel_futures=True)
             close_shared_unwinder()
             close_python_stacks()
     rest: Sequence[Crash | Failure] = (*told.crashes, *told.failures)
