@@ -148,7 +148,8 @@ class ModuleFile:
 
     def _symbol_named(self, name: str) -> Symbol | None:
         wanted = name.encode() + b"\0"
-        for table in self._symbol_tables:
+        # What is asked for is mostly exported, and .dynsym has a seventh of .symtab's rows.
+        for table in sorted(self._symbol_tables, key=lambda found: not found.dynamic):
             offsets = _offsets_of(bytes(table.names), wanted)
             for row in self.header.layout.symbols(table.rows) if offsets else ():
                 if row[0] in offsets and row[3]:
