@@ -442,3 +442,68 @@ def test_what_was_printed_in_somebodys_folder_happened_to_him() -> None:
     )
 
     assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+def test_what_glibc_printed_stands_in_the_frame_that_printed_it() -> None:
+    incident = incident_of(
+        "# Segmentation fault in the pool",
+        "(gdb) bt",
+        "#0  __GI___pthread_kill (threadid=1, signo=signo@entry=6) at ./nptl/pthread_kill.c:89",
+        "#1  0x00007ffff7c288ff in __GI_abort () at ./stdlib/abort.c:79",
+        '#2  0x00007ffff7ca8ff5 in malloc_printerr (str=str@entry=0x7ff "malloc(): unaligned '
+        'tcache chunk detected") at ./malloc/malloc.c:5772',
+        "#3  0x00007ffff7cad94c in tcache_get_n (ep=0x0, tc_idx=1) at ./malloc/malloc.c:3183",
+        "#4  0x00007fffd09a68cf in pool_take () from /opt/lib/libpool.so",
+    )
+
+    death = incident.first_death
+    assert death.cause.kind is CauseClass.HEAP_CORRUPTION
+    assert (death.module, death.function) == ("libpool.so", "pool_take")
+
+
+def test_a_traceback_that_is_indented_as_a_whole_ends_where_it_names_its_exception() -> None:
+    incident = incident_of(
+        "    >>> pool.take()",
+        "    Traceback (most recent call last):",
+        '    File "<stdin>", line 1, in <module>',
+        "    OSError: [Errno -101] no such block",
+        "    >>> pool.take()",
+        "    *** Error in `python': free(): invalid pointer: 0x00000000013da520 ***",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+def test_where_a_debugger_stopped_is_the_place_though_it_has_no_number() -> None:
+    incident = incident_of(
+        'Thread 1 "python" received signal SIGSEGV, Segmentation fault.',
+        "__Pyx_take (err=0x0, type=0x1504bd0) at pool/_pool.cpp:27904",
+        "27904       if (likely(err)) {",
+    )
+
+    assert incident.first_death.function == "__Pyx_take"
+
+
+def test_valgrinds_stack_alone_needs_a_witness() -> None:
+    stack = (
+        "==4242==    at 0x6049A60A: pool_check (pool.c:212)",
+        "==4242==    by 0x6049EAF2: pool_end (pool.c:375)",
+    )
+
+    incident = incident_of("# Segmentation fault in the pool", *stack)
+
+    assert incident.first_death.function == "pool_check"
+    assert explain_incident(parse_incident_log(["\n".join(stack).encode()]), "log") is None
+
+
+def test_rusts_own_frames_are_no_place() -> None:
+    incident = incident_of(
+        "thread '<unnamed>' panicked at src/lib.rs:86:54:",
+        "failed to cast",
+        "stack backtrace:",
+        "   0:  0x10c94f736 - <std::sys::backtrace::Lock as core::fmt::Display>::fmt::hcaf6",
+        "   1:  0x10c9522dc - _rust_begin_unwind",
+        "   2:  0x10c61c464 - _take",
+    )
+
+    assert incident.first_death.function == "_take"

@@ -207,6 +207,14 @@ FORMS: Final = (
         begins=r"\d",
         holds="# ",
     ),
+    Form(  # where it stopped, without a number
+        writer="gdb",
+        example="f (a=1) at src/f.c:12",
+        pattern=r"(?P<function>[A-Za-z_][\w:~]{0,300}) \([^\n]{0,800}\) at \S{1,240}:\d{1,6}$",
+        begins=r"[A-Za-z_]",
+        holds=") at ",
+        source="a signal handler",
+    ),
     Form(
         writer="WinDbg",
         example="00 000000e1`2a5fd6a8 00007ffd`3e1f1234     example!ns::f+0x14",

@@ -26,6 +26,8 @@ _GAVE_UP: Final = re.compile(
     r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
     r"fatal_error|std::terminate\b|ggml_(?:abort|uncaught_exception)"
 )
+_MALLOCS: Final = re.compile(r"malloc_printerr .{0,80}?\"(?P<detail>[\w():>! -]{5,120})\"")
+"""What glibc printed stands among the arguments of the function that printed it."""
 _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 """In every stack of a Rust panic."""
 _WAITS: Final = re.compile(
@@ -38,6 +40,7 @@ _TOP: Final = 12
 BACKTRACE: Final = "backtrace()"
 _SYMBOLS: Final = re.compile(r"\s*/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$")
 """backtrace_symbols: its frames have no numbers, and it is called where something went wrong."""
+_VALGRIND: Final = re.compile(r"==\d{1,9}==\s{2,8}at 0x[0-9A-F]{4,16}: ")
 _LONE: Final = (
     # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
     re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
@@ -113,6 +116,9 @@ class NativeBlock:
         frame = self._frame(text)
         if frame is None:
             return False
+        if "malloc_printerr" in text and (told := _MALLOCS.search(text)) is not None:
+            self._clue = replace(self._clue, kind=ClueKind.HEAP, signal="SIGABRT")
+            self._detail = told["detail"]
         self._silent = 0
         if frame.form.last_first:
             self._calls.insert(0, frame.call)
@@ -203,7 +209,7 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif line.tagged and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
-    elif _SYMBOLS.match(line.text) is not None:
+    elif _SYMBOLS.match(line.text) is not None or _VALGRIND.match(line.text) is not None:
         clue = clue_at(line, ClueKind.STACK, BACKTRACE)
     else:
         return None

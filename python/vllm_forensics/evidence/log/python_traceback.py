@@ -67,6 +67,9 @@ class TracebackBlock:
         self._first = line
         self.first_line = line.number
         self._frames: list[PythonCall] = []
+        bare = line.text.lstrip(" ")
+        self._margin = len(line.text) - len(bare) if bare.startswith("Traceback") else 0
+        """So far it is indented as a whole: pasted into a list, or as code."""
         self._lines = 0
         self._after_frame = False
         self._end: LogLine | None = None
@@ -87,6 +90,8 @@ class TracebackBlock:
             return False
         self._lines += 1
         text = line.text
+        if self._margin and text[: self._margin].isspace():
+            text = text[self._margin :]
         call = _call(text) or (_notebook_call(text) if self._is_notebook else None)
         if call is not None:
             self._frames.append(call)

@@ -54,7 +54,7 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x")
+_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x", b"==    at 0x")
 _STOPS: Final = (b"reakpoint ", b"stop reason = ")
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"

@@ -84,7 +84,10 @@ def is_clean(raw: bytes, text: str) -> bool:
         len(raw.translate(None, _ODD)) != size or is_marked(text)
     ):
         return False
-    return size <= MAX_LINE and ("Sanitizer: " not in text or "0x" not in text)
+    may_be_many = "0x" in text and (
+        "Sanitizer: " in text or "???:0 " in text or text.count("#") > 1
+    )
+    return size <= MAX_LINE and not may_be_many
 
 
 def _uncolored(text: str) -> str:
