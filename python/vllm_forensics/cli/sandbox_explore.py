@@ -20,7 +20,7 @@ _COUNT = click.IntRange(min=1, max=1_000_000)
 def explore_command(run: click.Command) -> click.Command:
     """The command, with the options of `run`; a load and a pool that can be explored."""
 
-    @click.command("explore", short_help="Every order of steps, transfers and aborts.")
+    @click.command("explore", short_help="Every order of steps, transfers and ends.")
     @click.option(
         "--depth",
         type=_COUNT,
@@ -40,6 +40,13 @@ def explore_command(run: click.Command) -> click.Command:
         default=1,
         show_default=True,
         help="How many clients may go away.",
+    )
+    @click.option(
+        "--stops",
+        type=click.IntRange(0, 8),
+        default=1,
+        show_default=True,
+        help="How many requests may end before their last token.",
     )
     @click.option(
         "--gpu-blocks", type=_COUNT, default=6, show_default=True, help="Blocks of the pool."
@@ -67,9 +74,9 @@ def explore_command(run: click.Command) -> click.Command:
         """Try every order in which things can happen to a small load, the short ones first.
 
         What can happen: the scheduler sends one more step (with --async-scheduling while another
-        is in flight), the worker completes the oldest one, a transfer is done (--connector), a
-        client goes away. States that were seen before are not gone on with. What breaks a rule is
-        told by the shortest order that leads there.
+        is in flight), the worker completes the oldest one, its output ends a request that could
+        go on, a transfer is done (--connector), a client goes away. States that were seen before
+        are not gone on with. What breaks a rule is told by the shortest order that leads there.
 
         Exit status: 0 nothing broke, 1 something did, 2 it could not be explored.
         """
@@ -83,6 +90,7 @@ def explore_command(run: click.Command) -> click.Command:
             depth=given["depth"],
             states=given["states"],
             aborts=given["aborts"],
+            stops=given["stops"],
             seconds=given["seconds"],
         )
         found = clean(

@@ -21,6 +21,12 @@ class ActionKind(StrEnum):
     """The scheduler: one more step goes to the worker."""
     COMPLETE = "complete"
     """The worker: the output of the oldest step in flight is handed back."""
+    STOP = "stop"
+    """The worker: as `complete`, and the output ends a request before it is as long as it may be.
+
+    A scheduler knows beforehand which token is the last one that fits; of this one it does not, and
+    the next step may be in flight with the same request.
+    """
     LOADED = "loaded"
     """The connector: what a request waits for is there; told with the next output."""
     SENT = "sent"
@@ -51,6 +57,8 @@ class Bounds:
     """States that are told apart."""
     aborts: int = 1
     """How many clients may go away."""
+    stops: int = 1
+    """How many requests may end before they are as long as they may be."""
     seconds: float = 60.0
 
 

@@ -20,7 +20,7 @@ from vllm_forensics.render.sandbox_wire import (
 class ActionWire(msgspec.Struct, frozen=True, kw_only=True):
     """One action of the sequence, and what came of it."""
 
-    kind: Literal["schedule", "complete", "loaded", "sent", "abort"]
+    kind: Literal["schedule", "complete", "stop", "loaded", "sent", "abort"]
     request: str | None
     what: str
 

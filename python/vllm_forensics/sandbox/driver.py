@@ -116,8 +116,11 @@ class Driver:
         self.in_flight.append(step)
         return step
 
-    def complete(self) -> Completed:
-        """Hand back the output of the oldest step in flight, with the transfers that are done."""
+    def complete(self, ends: str | None = None) -> Completed:
+        """Hand back the output of the oldest step in flight, with the transfers that are done.
+
+        `ends`: a request whose token is its last.
+        """
         step = self.in_flight.popleft()
         for due, transfer in tuple(self.transfers):
             if due <= self.recorder.step:
@@ -125,7 +128,7 @@ class Driver:
         arrived, self._arrived = tuple(self._arrived), []
         self._workers.completed(step)
         with engine_speaks():
-            done = self.engine.complete(step, arrived)
+            done = self.engine.complete(step, arrived, ends=ends)
         for transfer in done.transfers:
             self._workers.begin(transfer, self.findings.add)
         self._begin(done.transfers)

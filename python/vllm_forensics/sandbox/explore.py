@@ -23,6 +23,7 @@ from vllm_forensics.sandbox.run import OpenEngine, described, raised_calls, star
 Progress = Callable[[int, int], None]
 """Told how many states there are, and how deep the search is, now and then."""
 _EVERY = 50
+_NONE = Bounds(aborts=0, stops=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class Explorer:
         self._engine: Engine | None = None
         """The last one: all are of one make."""
 
-    def play(self, actions: tuple[Action, ...], aborts: int = 0) -> Played:
+    def play(self, actions: tuple[Action, ...], bounds: Bounds = _NONE) -> Played:
         """Do these, in this order, as far as they can be done, or until something breaks."""
         recorder = Recorder()
         with ExitStack() as stack:
@@ -85,7 +86,7 @@ class Explorer:
             broken = error is not None or order.driver.findings.any()
             return Played(
                 happened=tuple(happened),
-                enabled=() if broken else tuple(order.enabled(aborts)),
+                enabled=() if broken else tuple(order.enabled(bounds.aborts, bounds.stops)),
                 state=None if broken else order.state(),
                 violations=order.driver.findings.with_chains(),
                 error=None if error is None else described(error),
@@ -98,14 +99,14 @@ class Explorer:
         Which bound ended it depends on the machine only where that is the time.
         """
         until = time.monotonic() + bounds.seconds
-        root = self.play((), bounds.aborts)
+        root = self.play((), bounds)
         seen = {hash(root.state)}
         waiting: deque[tuple[tuple[Action, ...], tuple[Action, ...]]] = deque([((), root.enabled)])
         counts = Counts()
         while waiting and counts.ended_by is None:
             prefix, enabled = waiting.popleft()
             for action in enabled:
-                played = self.play((*prefix, action), bounds.aborts)
+                played = self.play((*prefix, action), bounds)
                 counts.transitions += 1
                 counts.depth = max(counts.depth, len(prefix) + 1)
                 if played.violations or played.error is not None:

@@ -39,14 +39,18 @@ class Interleaving:
         self.driver = Driver(engine, recorder, self._waits, load)
         self._load = load
         self._aborted: list[str] = []
+        self._stopped = 0
         self._empty = 0
         """Steps in a row that had nothing to do."""
 
-    def enabled(self, aborts: int) -> Iterator[Action]:
+    def enabled(self, aborts: int, stops: int) -> Iterator[Action]:
         """What may happen now, in an order that is always the same."""
         driver = self.driver
         if driver.in_flight:
             yield Action(kind=ActionKind.COMPLETE)
+            if self._stopped < stops:
+                for item in driver.in_flight[0].items:
+                    yield Action(kind=ActionKind.STOP, request=item.request)
         for _, transfer in driver.transfers:
             yield Action(kind=_DONE[transfer.kind], request=transfer.request)
         most = 2 if self._parameters.async_scheduling else 1
@@ -79,8 +83,8 @@ class Interleaving:
         driver = self.driver
         if action.kind is ActionKind.SCHEDULE:
             return self._schedule()
-        if action.kind is ActionKind.COMPLETE:
-            return self._complete()
+        if action.kind in {ActionKind.COMPLETE, ActionKind.STOP}:
+            return self._complete(action.request)
         self._empty = 0
         if action.kind is ActionKind.ABORT and action.request is not None:
             self._aborted.append(action.request)
@@ -98,11 +102,13 @@ class Interleaving:
         words += [_begins(transfer) for transfer in step.transfers]
         return f"step {step.number}: {', '.join(words) or 'nothing to do'}"
 
-    def _complete(self) -> str | None:
+    def _complete(self, ends: str | None) -> str | None:
         if not self.driver.in_flight:
             return None
         number = self.driver.in_flight[0].number
-        done = self.driver.complete()
+        done = self.driver.complete(ends)
+        if ends in done.finished:
+            self._stopped += 1
         words = [f"{name} is done" for name in done.finished]
         words += [_begins(transfer) for transfer in done.transfers]
         return f"step {number}" + (f": {', '.join(words)}" if words else "")
@@ -143,6 +149,7 @@ class Interleaving:
             frozenset(transfer for _, transfer in self.driver.transfers),
             self.driver.told_workers(),
             tuple(self._aborted),
+            self._stopped,
             min(self._empty, _STILL),
         )
 

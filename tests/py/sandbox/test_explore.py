@@ -18,7 +18,7 @@ from tests.py.support.vllm_trees import CURRENT, a_tree, opener, patched
 from vllm_forensics.capture.vllm_trees import find_tree
 from vllm_forensics.investigate.sandbox_explore import play_sequence
 from vllm_forensics.model.sandbox import Outcome, Parameters, ViolationKind
-from vllm_forensics.model.sandbox_explore import Action, ActionKind, Bounds
+from vllm_forensics.model.sandbox_explore import Action, ActionKind, Bounds, Exploration
 from vllm_forensics.sandbox.engine.reference import ReferenceEngine, opened_reference
 from vllm_forensics.sandbox.engine.v1 import opened_v1
 from vllm_forensics.sandbox.explore import Explorer
@@ -141,6 +141,41 @@ def test_a_race_that_the_usual_order_never_meets_is_told_by_its_shortest_order(
         shorter = actions[:place] + actions[place + 1 :]
         played = Explorer(opened, race.parameters, LOAD).play(shorter)
         assert (played.violations, played.error) == ((), None)
+
+
+def test_a_request_that_ends_while_the_next_step_has_it_too_is_an_order_of_its_own(
+    tmp_path: Path,
+) -> None:
+    race = RACES["blocks are freed while a step in flight writes them"]
+    tree = find_tree(
+        str(patched(tmp_path, "sched/scheduler.py", race.old, race.new)),
+        on_fetch=lambda what: None,
+    )
+
+    def explored(bounds: Bounds) -> Exploration:
+        return Explorer(lambda *given: opened_v1(tree, *given), race.parameters, LOAD).explore(
+            bounds
+        )
+
+    found = explored(Bounds(aborts=0))
+    without = explored(Bounds(aborts=0, stops=0, states=200))
+
+    assert {violation.kind for violation in found.violations} == {ViolationKind.TWO_WRITERS}
+    assert Action(kind=ActionKind.STOP, request="0") in [h.action for h in found.sequence]
+    assert without.healthy
+
+
+@pytest.mark.parametrize("version", ["reference", "0.8.5", "0.14.0", CURRENT])
+def test_an_output_that_ends_a_request_leaves_nothing_of_it(version: str) -> None:
+    schedule = Action(kind=ActionKind.SCHEDULE)
+    ends = (Action(kind=ActionKind.STOP, request=name) for name in "120")
+    actions = tuple(action for end in ends for action in (schedule, end))
+
+    played = Explorer(opener(version), Parameters(gpu_blocks=12), LOAD).play(actions)
+
+    told = [happening.what for happening in played.happened[1::2]]
+    assert told == ["step 0: 1 is done", "step 1: 2 is done", "step 2: 0 is done"]
+    assert (played.violations, played.error) == ((), None)
 
 
 def test_what_an_order_cannot_have_is_passed_over() -> None:

@@ -58,10 +58,13 @@ class Engine(Protocol):
     def step(self) -> WorkerStep:
         """Schedule: what the worker is told to do now."""
 
-    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
+    def complete(
+        self, step: WorkerStep, done: tuple[Transfer, ...] = (), *, ends: str | None = None
+    ) -> Completed:
         """Hand back the worker's output: one token for each sequence whose prompt is done.
 
         Steps are completed in the order in which they were scheduled. `done`: transfers that ended.
+        `ends`: a request whose token, if it gets one, is its last (not the first engine).
         """
 
     def abort(self, request: str) -> None:

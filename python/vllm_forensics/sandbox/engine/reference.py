@@ -230,7 +230,9 @@ class ReferenceEngine:
             found.append(block)
         return found
 
-    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
+    def complete(
+        self, step: WorkerStep, done: tuple[Transfer, ...] = (), *, ends: str | None = None
+    ) -> Completed:
         """One token for each request whose prompt is computed."""
         del done
         finished: list[str] = []
@@ -244,7 +246,8 @@ class ReferenceEngine:
                 continue
             request.tokens.append(output_token(request.index, len(request.tokens)))
             tokens += 1
-            if len(request.tokens) - request.spec.prompt_len >= request.spec.max_tokens:
+            made = len(request.tokens) - request.spec.prompt_len
+            if made >= request.spec.max_tokens or item.request == ends:
                 self._end(request)
                 finished.append(item.request)
         return Completed(finished=tuple(finished), tokens=tokens)

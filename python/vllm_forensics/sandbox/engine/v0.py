@@ -199,9 +199,11 @@ class V0Engine:
             start = max(start, min(found * self._parameters.block_size, end))
         return start, end - start
 
-    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
+    def complete(
+        self, step: WorkerStep, done: tuple[Transfer, ...] = (), *, ends: str | None = None
+    ) -> Completed:
         """What the engine does with the worker's output where there is no beam search."""
-        del step, done
+        del step, done, ends
         tokens = 0
         for metadata in self._metadata:
             group = self._groups.get(metadata.request_id)

@@ -44,6 +44,8 @@ from vllm_forensics.sandbox.recorder import Recorder, wrapped
 
 _NO_TOKEN: Final = -1
 """Sent as end of sequence: no made-up token is it."""
+_STOP: Final = -2
+"""Ends a request where it comes out."""
 Import = Callable[[str], ModuleType]
 
 
@@ -100,7 +102,7 @@ class V1Engine:
             num_logprobs=None,
             eos_token_id=_NO_TOKEN,
             ignore_eos=True,
-            stop_token_ids=[],
+            stop_token_ids=[_STOP],
             structured_outputs=None,
             guided_decoding=None,
             extra_args=None,
@@ -164,12 +166,17 @@ class V1Engine:
             if name not in told and name in self._starts
         ]
 
-    def complete(self, step: WorkerStep, done: tuple[Transfer, ...] = ()) -> Completed:
+    def complete(
+        self, step: WorkerStep, done: tuple[Transfer, ...] = (), *, ends: str | None = None
+    ) -> Completed:
         """One token for each request that has computed all that it had, and accepted drafts."""
         output = self._outputs.pop(step.number)
         drafts: dict[str, list[int]] = getattr(output, "scheduled_spec_decode_tokens", None) or {}
         names = [item.request for item in step.items]
         sampled = [self._sampled(item, len(drafts.get(item.request, ()))) for item in step.items]
+        for name, tokens in zip(names, sampled, strict=True):
+            if name == ends and tokens:
+                tokens[-1] = _STOP
         values = {
             "req_ids": names,
             "req_id_to_index": {name: place for place, name in enumerate(names)},
