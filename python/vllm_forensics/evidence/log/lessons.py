@@ -19,14 +19,17 @@ _LESSON: Final = re.compile(
     r"let'?s (?:look|take|see|compile|run|try|start|analy[sz]e)|here(?:'s| is) an example|"
     r"an example of|consider the following|(?:common|possible|typical) (?:causes?|reasons?)|"
     r"(?:means|indicates|signals) that|(?:occurs|happens|is (?:sent|raised|thrown)) when|"
-    r"you (?:can|should|may|might|will|need|get|see)|typically|usually|commonly|for example|"
+    r"if you(?:'re| are| see| get| encounter)|error (?:may|might|can) occur|"
+    r"exit code (?:will|would) be|for eksempel|for example|"
+    r"you (?:can|should|may|might|will|need|get|see)|typically|usually|commonly|"
     r"best practices?|stands for|refers to|(?:often|mostly|generally) (?:due to|caused by)|"
     r"your (?:machine|system|program|code|application|server|container|terminal|computer|pod)|"
     r"vous (?:pouvez|obtenez|entrez|verrez|devez)|tapez|par exemple|"
     r"por ejemplo|por exemplo|puedes|podemos|voc\u00ea pode|significa|geralmente|generalmente|"
     r"zum beispiel|bedeutet|normalerweise|k\u00f6nnen sie|"
     r"\u043d\u0430\u043f\u0440\u0438\u043c\u0435\u0440|\u043e\u0437\u043d\u0430\u0447\u0430\u0435\u0442|\u043e\u0431\u044b\u0447\u043d\u043e|\u043c\u043e\u0436\u043d\u043e)\b|"
-    r"\u901a\u5e38|\u8868\u793a|\u610f\u5473\u7740|\u8fd9(?:\u53ef\u80fd)?\u662f|\u672c\u6587|\u6307\u7684\u662f|\u4e00\u822c|\u4f8b\u5982|\u5982\u4e0b|\u5c31\u4f1a|\u6211\u4eec\u53ef\u4ee5|"
+    r"\u901a\u5e38|\u8868\u793a|\u610f\u5473\u7740|\u8fd9(?:\u53ef\u80fd)?\u662f|"
+    r"\u54b1\u4eec|\u6211\u4eec(?:\u6765|\u5c06|\u5e76)|\u672c\u6587|\u6307\u7684\u662f|\u4e00\u822c|\u4f8b\u5982|\u5982\u4e0b|\u5c31\u4f1a|\u6211\u4eec\u53ef\u4ee5|"
     r"\ub2e4\uc74c\uacfc \uac19\uc740|\uc774 \uacbd\uc6b0|"
     r"\u6b21\u306e\u3088\u3046\u306a|\u4f8b\u3048\u3070|\u5834\u5408\u304c\u3042\u308a\u307e\u3059|"
     r"\uc608\ub97c \ub4e4\uc5b4"
@@ -42,9 +45,10 @@ _HEADING: Final = re.compile(
     r"(?i)\s*(?:#{1,6} |\d{1,2}[.)] |\W{1,3} )?(?:what (?:is|does|are|causes|it)\b|"
     r"why (?:this|does|do|it)\b.{0,40}happen|how to\b|common causes?\b|symptoms?\b|diagnos|"
     r"prevention\b|overview\b|introduction\b|examples?\b|conclusion\b|prerequisites?\b|"
-    r"troubleshooting\b|(?:an? )?alternative).{0,60}$"
+    r"troubleshooting\b|getting (?:help|started)\b|(?:an? )?alternative).{0,60}$"
 )
 _ENTRY: Final = re.compile(
+    r"(?P<entry>\*\*.{0,60}[\"\u201c`].{4,80}[\"\u201d`].{0,60}:\W{0,3}$)|"
     r"(?P<message>#{3,6} (?:\w{1,12}: )?[\"\u201c`'].{4,120}[\"\u201d`']$)|"
     r"\s*\W{0,5}(?:(?P<symptom>symptoms?)|(?P<cause>(?:possible |common |likely )?causes?)|"
     r"(?P<solution>solutions?|remed(?:y|ies)|workarounds?))\W{0,5}(?::|$)|"
@@ -57,6 +61,11 @@ _TERM: Final = re.compile(
     r"(?:is|are|means?|indicates?|signals?)\b"
 )
 """An item of a list that says what a message is."""
+_COMMANDED: Final = re.compile(
+    r".{0,40}\b(?:kubectl|docker|journalctl|systemctl|kill|gdb|strace|py-spy|jstack)\b.{0,80}"
+    r"<[a-z][\w -]{1,30}>"
+)
+"""A command with a place for what the reader has."""
 _WITNESS: Final = re.compile(
     r"\b(?:(?<![Ii]f )I(?:'m|'ve|\u2019m| am| have| had| get| got| was| tried| try| run| ran| use|"
     r" used| see| saw| installed| compiled| built| think| don't| can't| cannot|"
@@ -67,10 +76,11 @@ _WITNESS: Final = re.compile(
     r"[Aa]ny (?:help|idea|suggestion|advice)s?|[Tt]hanks in advance|[Pp]lease help|"
     r"[Jj]'ai|[Mm]on programme|[Ii]ch habe|[Mm]ein|[Tt]engo|[Mm]i programa)\b|"
     r"(?i:describe the bug|\breproduc(?:e[sd]?|ible|tion|ing)\b|\bour (?:case|side|setup|server)|"
-    r"let me know|\b(?:today|yesterday|last night|this morning|unexpectedly)\b|"
+    r"let me know|\bfor \(?me\)?\b|\bre-?open\b|"
+    r"\b(?:today|yesterday|last night|this morning|unexpectedly)\b|"
     r"(?:after|since) (?:upgrad|updat)ing|expected behaviou?r|"
     r"actual (?:behaviou?r|result)|your current environment|environment info|"
-    r"collecting environment|minimal example|issue type|system info|\[bug\]|what happened|"
+    r"collecting environment|minimal example|issue type|system info|\[bug\]|^\W{0,8}what happened|"
     r"(?:os|python|gcc|version|pytorch|torch) version ?:|opened this issue)|"
     r"\u6211(?!\u4eec)|\u8bf7\u95ee|\u6c42\u52a9|\u0443 \u043c\u0435\u043d\u044f|\u79c1"
 )
@@ -85,10 +95,13 @@ _ILLUSTRATES: Final = re.compile(
     r"find|notice|receive)|"
     r"(?:something|output|error|message)s? (?:now )?(?:looks? )?(?:like|similar to)|"
     r"an? (?:example|sample)|(?:example|sample)s? (?:of|output|log|snippet)|"
+    r"(?:symptoms?|errors?|messages?) (?:may|might|can) (?:include|look)|"
     r"would (?:see|give|produce|print|look|show)|"
     r"expected (?:\w{2,10} )?output|if (?:the|an?|your|this|it)\b.{0,40}? (?:fails?|dies|"
     r"crash(?:es)?|exits?|stops?|does not|doesn't))\b|\bexamples?:(?!:)|"
-    r"(?:\u4f8b\u5982|\u6bd4\u5982|\u793a\u4f8b|\u4e00\u822c)"
+    r"#{2,6} (?:.{0,40} )?(?-i:Examples?)\b|"
+    r"(?:\u4f8b\u5982|\u6bd4\u5982|\u793a\u4f8b|\u4e00\u822c|"
+    r"\u4f60(?:\u4f1a|\u53ef\u80fd|\u5c06)\u770b\u5230)"
 )
 """What is shown below such a sentence is an example."""
 _POSSIBLE: Final = re.compile(
@@ -111,6 +124,7 @@ _PRINTED: Final = re.compile(
 """A program's own advice, in a line that it printed."""
 _HANDLERS_OWN: Final = re.compile(
     r"(?i).{0,80}(?:because you hit a bug|you can use the following information|bug report|"
+    r"asynchronously reported|"
     r"if you (?:see no messages|get repeated|would like to)|encountered a bug|"
     r"you can try to increase|"
     r"you can (?:ignore|suppress|set|pass|disable)|consider passing)"
@@ -144,6 +158,7 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
     taught += sum(_PAGE.match(line) is not None for line in head)
     entries = (_ENTRY.match(line) for line in head)
     taught += 2 * len({entry.lastgroup for entry in entries if entry is not None} - {"cause"})
+    taught += 2 * any(_COMMANDED.match(line) is not None for line in lines[:_READ])
     titles = sum(_HEADING.match(line) is not None for line in prose)
     seen = count_of_witnesses(head)
     seen += any(_HOME.search(line) is not None for line in lines[:_READ])
@@ -158,7 +173,9 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
 def _outside_fences(lines: Sequence[str]) -> list[str]:
     """What a person wrote around what he pasted."""
     found: list[str] = []
-    is_inside = False
+    fences = [at for at, line in enumerate(lines) if _is_fence(line)]
+    is_cut = len(fences) % 2 == 1 and not lines[fences[0]].strip(" >`~")
+    is_inside = is_cut and not any(map(is_prose, lines[: fences[0]]))
     for line in lines:
         if _is_fence(line):
             is_inside = not is_inside

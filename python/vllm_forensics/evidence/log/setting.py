@@ -22,6 +22,7 @@ from vllm_forensics.evidence.log.lessons import (
     is_term,
     lessons_in,
 )
+from vllm_forensics.evidence.log.literals import literal_lines
 from vllm_forensics.evidence.log.prose import is_comment
 from vllm_forensics.evidence.log.verdicts import passed_parts
 from vllm_forensics.model.incident import Clue, ClueKind
@@ -55,11 +56,13 @@ _STATEMENT: Final = re.compile(
 )
 _ENDING: Final = re.compile(
     r".{0,300}(?:[;{}]|\)[;,]|\\|\() *$|\s*[)}\]]{1,4}[,;)]{0,4}$|\s*(?://|/\*|\*/|\* \w)|"
-    r"\s{1,40}(?:>>>|\.\.\.) |\s*[\w.]{1,80}\((?![+\d]).{0,200}\)[,;]?$|"
+    r"\s{1,40}(?:>>>|\.\.\.) |.{0,200}(?:2>/dev/null|\| grep -|&& \w)|"
+    r"\s*[\w.]{1,80}\((?![+\d]).{0,200}\)[,;]?$|"
     r"\s*[rfb]?\"(?:[^\"\\]|\\.){0,200}\",?$|\s*[rfb]?'(?:[^'\\]|\\.){0,200}',$"
 )
 """How only source code ends, and what only stands in it."""
 _LOGGED: Final = re.compile(
+    r"[$>] |\S{1,40}@\S{1,40}[:~]|"
     r"\s*(?:\(\w{1,60} pid=|\[?\d{4}-\d\d-\d\d|\{\"|\w{1,20} \d\d-\d\d \d\d:)"
 )
 
@@ -83,6 +86,8 @@ _HANGS: Final = re.compile(
     r"(?i)\b(?:hangs?|hung|hanging|stuck|deadlock\w{0,3}|freez\w{1,4}|frozen)\b"
 )
 _FAR: Final = 300
+_RECORD: Final = 12
+_COMMENTS: Final = 3
 
 
 class _Kind(Enum):
@@ -132,11 +137,11 @@ class Setting:
         if lessons is Lessons.ALL:
             return []
         is_of_nobody = count_of_witnesses(lines) == 0
-        passed = passed_parts(lines)
+        passed, literal = passed_parts(lines), literal_lines(lines)
         heard: list[Clue] = []
         for clue in clues:
             at = clue.line - 1
-            if any(at in part for part in passed):
+            if at in literal or any(at in part for part in passed):
                 continue
             if clue.kind is ClueKind.STACK and _is_of_the_living(lines, at):
                 continue
@@ -168,15 +173,21 @@ def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
 
 def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
     """Does the line begin with the mark of a comment or title, and code stand next to it?"""
-    if not lines[at].startswith("#"):
+    if not lines[at].startswith("# "):
         return False
+    near_by = lines[max(0, at - _RECORD) : at + _RECORD]
+    is_java = any("JRE" in line or "Java" in line for line in near_by)  # its own record
+    if kinds[:at].count(_Kind.FENCE) % 2 and not is_java:
+        return True
+    length = -1
     for step in (-1, 1):
         near = at
         while 0 <= near < len(lines) and lines[near].startswith("#"):
             near += step
+            length += 1
         if 0 <= near < len(lines) and kinds[near] is _Kind.CODE:
             return True
-    return False
+    return length >= _COMMENTS and not is_java  # titles stand alone
 
 
 def _kind(line: str, above: str) -> _Kind:
