@@ -71,6 +71,9 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         {ClueKind.HEARSAY},
     ):
         found = [clue for clue in clues if clue.kind in kinds and not _of_network(clue)]
+        if kinds == {ClueKind.STACK} and all(clue.source == "python" for clue in found):
+            # An outer process's traceback without its end says less than who died further in.
+            found += [clue for clue in clues if found and clue.kind is ClueKind.ECHO]
         if found:
             return _most_telling(found)
     return None
@@ -169,9 +172,9 @@ def _is_consequence(clue: Clue, clues: Sequence[Clue]) -> bool:
 def _most_telling(clues: Sequence[Clue]) -> Clue:
     """Of what others noticed: the innermost process, then what came first."""
 
-    def order(clue: Clue) -> tuple[bool, int, int]:
+    def order(clue: Clue) -> tuple[bool, int, bool, int]:
         inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
-        return (clue.signal in _ASKED, -inner, clue.line)
+        return (clue.signal in _ASKED, -inner, clue.kind is ClueKind.ECHO, clue.line)
 
     return min(clues, key=order)
 

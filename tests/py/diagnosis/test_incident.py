@@ -350,6 +350,7 @@ def test_prose_about_deaths_is_no_death(line: str) -> None:
         "# Pool server crashes with Signal (11)",
         "Hello, I'm getting a segmentation fault. How do I go on?",
         "When I load the second adapter I get a segfault.",
+        "In the cloud, i got signal 11 error after the first request.",
         "After the update a segmentation fault is raised at the first request.",
         "It worked for an hour and then the server segfaulted.",
         "Server side: `[1]    4242 segmentation fault  ./serve --port 80`",
@@ -1132,3 +1133,52 @@ def test_a_rank_that_was_killed_comes_before_those_that_noticed() -> None:
 
     assert incident.first_death.signal == "SIGKILL"
     assert [echo.line for echo in incident.echoes][:1] == [2]
+
+
+def test_an_outer_traceback_without_its_end_says_less_than_the_echo_of_an_inner_death() -> None:
+    incident = incident_of(
+        "(EngineCore pid=51) ERROR 01-15 08:12:45 [core.py:1136] Exception: WorkerProc "
+        "initialization failed due to an exception in a background process.",
+        "(EngineCore pid=51) Traceback (most recent call last):",
+        '(EngineCore pid=51)   File "/opt/vllm/v1/engine/core.py", line 1110, in run_engine_core',
+        "(EngineCore pid=51)     engine_core = EngineCoreProc(*args)",
+    )
+
+    assert (incident.first_death.role, incident.first_death.pid) == (ProcessRole.WORKER, None)
+    assert incident.visible_error_is_echo
+
+
+def test_a_daemon_of_ray_is_told_by_its_name_in_front_of_a_line() -> None:
+    death = incident_of(
+        "(pid=raylet, ip=10.0.0.7) F0505 18:21:58.604787  7485 node.cc:3094]  Check failed: a == b",
+        "(pid=raylet, ip=10.0.0.7) *** Check failure stack trace: ***",
+        "(pid=raylet, ip=10.0.0.7)     @     0x556cdfaa142d  google::LogMessage::Fail()",
+        "(pid=raylet, ip=10.0.0.7)     @     0x556cdf514a74  ns::Node::forward()",
+    ).first_death
+
+    assert (death.cause.kind, death.function) == (CauseClass.ABORT_EXCEPTION, "ns::Node::forward")
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("(raylet) Raylet is terminated. Termination is unexpected.", ProcessRole.RAY_ACTOR),
+        ("Stub process is unhealthy and it will be restarted.", ProcessRole.WORKER),
+        ("failed to load 'pool': Stub process 'pool_0' is not healthy.", ProcessRole.WORKER),
+    ],
+)
+def test_a_helper_process_that_is_gone_is_named(line: str, role: ProcessRole) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.role, death.cause.kind) == (role, CauseClass.UNKNOWN)
+
+
+def test_a_traceback_that_was_moved_to_the_right_is_read_to_its_end() -> None:
+    death = incident_of(
+        '      File "/opt/app/a.py", line 12, in load',
+        "        raise ValueError(name)",
+        "    ValueError: no such pool",
+    ).first_death
+
+    assert death.cause.detail == "ValueError: no such pool"
+    assert death.python_function == "load"

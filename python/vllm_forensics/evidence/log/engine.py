@@ -129,6 +129,7 @@ VLLM: Final = Family(
                 "EngineCore hit an exception",
                 "WorkerProc hit an exception",
                 "WorkerProc failed to start",
+                "WorkerProc initialization failed",
                 "Scheduler hit an exception",
                 "BrokenPipeError",
                 "ConnectionResetError",

@@ -184,7 +184,7 @@ SERVERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "Stub process ",
-            r"(?P<detail>Stub process .{0,80}is not healthy)",
+            r"(?P<detail>(?P<name>Stub) process .{0,80}?is (?:not |un)healthy)",
             "failed to load 'pool': Stub process 'pool_0' is not healthy.",
             of_another=True,
         ),

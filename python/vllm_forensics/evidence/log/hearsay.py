@@ -18,10 +18,11 @@ from vllm_forensics.model.incident import Clue, ClueKind
 NEEDLES: Final = (
     b"egfault", b"egmentation fault", b"egmentation Fault", b"SIGSEGV", b"llegal instruction",
     b"llegal Instruction", b"egment fault", b"egment Fault", b"eg fault", b"eg Fault", b"eg-fault",
+    b"ignal 11", b"ignal (11)",
 )  # fmt: skip
 _CRASH: Final = re.compile(
     r"(?i)\b(?:segment(?:ation)?[ -]faults?|seg[ -]?fault(?:s|ed|ing)?|SIGSEGV|"
-    r"illegal instruction)\b"
+    r"illegal instruction|signal \(?11)\b"
 )
 _SAW: Final = re.compile(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|encounter(?:ed|ing|s)?|"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,11 +29,6 @@ _MALLOCS: Final = re.compile(r"malloc_printerr .{0,80}?\"(?P<detail>[\w():>! -]{
 """What glibc printed stands among the arguments of the function that printed it."""
 _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 """In every stack of a Rust panic."""
-_WAITS: Final = re.compile(
-    r"_{0,2}(?:GI_{1,3})?(?:internal_)?(?:futex_|do_futex_wait|syscall_cancel|poll\b|ppoll\b|select\b|"
-    r"epoll_wait|(?:clock_)?nanosleep|pthread_cond_|(?:new_)?sem_wait|lll_lock|wait4|waitpid)"
-)
-"""A debugger that is attached to a living process finds its threads in these."""
 _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
 BACKTRACE: Final = "backtrace()"
@@ -165,13 +159,6 @@ class NativeBlock:
         """Has it waited long enough for another frame?"""
         return self._silent > _PATIENCE
 
-    def _is_asleep(self, calls: Sequence[NativeCall]) -> bool:
-        """Does the stack only show a thread that waits, and that nobody has asked to give up?"""
-        if self._clue.detail or self._clue.signal or not calls:
-            return False
-        names = [call.function or "" for call in calls]
-        return _WAITS.match(names[0]) is not None and not any(map(_GAVE_UP.match, names))
-
     def close(self) -> Clue | None:
         """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
         listed = self._apple.calls() if self._apple is not None else ()
@@ -189,8 +176,6 @@ class NativeBlock:
             _UNWINDS.search(call.function or "") for call in calls
         ):
             calls = ()  # Windows without symbols: the nearest export's name stands for each frame
-        if self._clue.kind is ClueKind.STACK and self._is_asleep(calls):
-            return None
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
             names = [call.function for call in calls[:_TOP] if call.function]

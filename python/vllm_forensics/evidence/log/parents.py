@@ -178,6 +178,14 @@ RAY: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "aylet is terminated. Termination is unexpected",
+            r"(?P<detail>(?P<name>[Rr]aylet) is terminated\. Termination is unexpected)",
+            "(raylet) Raylet is terminated. Termination is unexpected. Possible reasons include: "
+            "(1) SIGKILL by the user",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "The actor died unexpectedly",
             r"(?P<detail>The actor died unexpectedly before finishing this task)",
             "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",

@@ -27,6 +27,8 @@ _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
+    ("signal 11", "SIGSEGV"),
+    ("signal (11", "SIGSEGV"),
     ("segment fault", "SIGSEGV"),
     ("seg fault", "SIGSEGV"),
     ("seg-fault", "SIGSEGV"),

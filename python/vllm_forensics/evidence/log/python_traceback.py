@@ -31,6 +31,7 @@ _LAST: Final = re.compile(
 )
 _IS_EXCEPTION: Final = re.compile(r".*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Group)$")
 _RAISE: Final = re.compile(r"\s+raise (?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{1,80})\b")
+_INDENT: Final = re.compile(r"( {1,40})  File \"")
 _DECORATION: Final = " +|-"
 _MAX_FRAMES: Final = 64
 _MAX_LINES: Final = 400
@@ -90,6 +91,8 @@ class TracebackBlock:
             return False
         self._lines += 1
         text = line.text
+        if not self._frames and not self._margin and (indent := _INDENT.match(text)) is not None:
+            self._margin = len(indent[1])
         if self._margin and text[: self._margin].isspace():
             text = text[self._margin :]
         call = _call(text) or (_notebook_call(text) if self._is_notebook else None)
@@ -107,7 +110,7 @@ class TracebackBlock:
             # A source line that lost its indentation, or text of another writer.
             taken, self._after_frame = self._after_frame, False
             return taken
-        self.last = line if bare == text else line._replace(text=bare)
+        self.last = line if bare == line.text else line._replace(text=bare)
         self._type, self._message = match["type"], match["message"] or ""
         return True
 

@@ -90,6 +90,13 @@ _RECORD: Final = 12
 _COMMENTS: Final = 3
 
 
+_WAITS: Final = re.compile(
+    r"_{0,2}(?:GI_{1,3})?(?:internal_)?(?:futex_|do_futex_wait|syscall_cancel|poll\b|ppoll\b|select\b|"
+    r"epoll_wait|(?:clock_)?nanosleep|pthread_cond_|(?:new_)?sem_wait|lll_lock|wait4|waitpid)"
+)
+"""A debugger that is attached to a living process finds its threads in these."""
+
+
 class _Kind(Enum):
     CODE = auto()
     OTHER = auto()
@@ -143,7 +150,7 @@ class Setting:
             at = clue.line - 1
             if at in literal or any(at in part for part in passed):
                 continue
-            if clue.kind is ClueKind.STACK and _is_of_the_living(lines, at):
+            if clue.kind is ClueKind.STACK and _is_of_the_living(clue, lines):
                 continue
             if at >= len(lines):
                 heard.append(clue)
@@ -153,11 +160,16 @@ class Setting:
         return heard
 
 
-def _is_of_the_living(lines: Sequence[str], at: int) -> bool:
-    """Did somebody attach a debugger to a process of which nobody says that it hangs?"""
-    above = lines[max(0, at - _FAR) : at]
+def _is_of_the_living(clue: Clue, lines: Sequence[str]) -> bool:
+    """Did somebody attach a debugger to a process of which nobody says that it hangs?
+
+    Its threads wait then, and none of them was asked to give up.
+    """
+    above = lines[max(0, clue.line - 1 - _FAR) : clue.line - 1]
     is_attached = any(_ATTACHES.match(line) is not None for line in above)
-    return is_attached and not any(_HANGS.search(line) is not None for line in lines)
+    innermost = clue.native[0].function if clue.native else None
+    is_asleep = clue.signal is None and _WAITS.match(innermost or "") is not None
+    return (is_attached or is_asleep) and not any(_HANGS.search(line) is not None for line in lines)
 
 
 def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:

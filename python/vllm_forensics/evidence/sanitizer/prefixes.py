@@ -49,7 +49,9 @@ _ALWAYS: Final = (
     # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr]
     Alternative(r"\[", r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: |$)"),
     # Ray, vLLM: (EngineCore pid=12)
-    Alternative(r"\(", r"\([^()=]{0,60}\b(?:pid|PID)=\d{1,9}[^()]{0,80}\)(?: |$)"),
+    Alternative(
+        r"\(", r"\([^()=]{0,60}\b(?:pid|PID)=(?:\d{1,9}|raylet|gcs_server)[^()]{0,80}\)(?: |$)"
+    ),
     Alternative(r"\(", r"\(raylet[^()]{0,80}\)(?: |$)"),
     # mpirun --tag-output: [1,0]<stderr>:
     Alternative(r"\[", r"\[\d{1,6}(?:,\d{1,6})?\]<std\w{3}>: ?"),
