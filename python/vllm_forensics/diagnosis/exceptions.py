@@ -8,6 +8,7 @@ behind).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.calls import fault_frames, names_on_stack
@@ -87,7 +88,8 @@ def _thrown(image: Image, context: FaultContext) -> Answer[_Exception | None]:
     machine = image.process.architecture
     if machine.word_size != _WORD:
         return Gap(what=f"exception objects of {machine} are not read")
-    stack = image.stack_words(context.thread)
+    # A handler that sent the signal again may run on a stack of its own (faulthandler does).
+    stack = image.stack_words(replace(context.thread, sp=context.sp))
     if isinstance(stack, Gap):
         return stack
     unread: Gap | None = None

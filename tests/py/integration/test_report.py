@@ -60,6 +60,28 @@ int main() {
   return planted::stale(block);
 }
 """
+THROWS = """\
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <unistd.h>
+void again(int number) {
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+int main() {
+  stack_t own{};
+  own.ss_size = 1 << 16;
+  own.ss_sp = std::malloc(own.ss_size);
+  sigaltstack(&own, nullptr);
+  struct sigaction action{};
+  action.sa_handler = again;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGABRT, &action, nullptr);
+  throw std::runtime_error("no free block");
+}
+"""
 SERVICE = """\
 #include <cstdio>
 #include <cstring>
@@ -352,3 +374,18 @@ def test_a_core_that_was_cut_short_is_of_the_same_process(tmp_path: Path) -> Non
     assert len(report["crashes"]) == 2
     [incident] = report["incidents"]
     assert len({part["path"] for part in incident["sources"]}) == 2
+
+
+def test_an_exception_is_found_below_a_handler_on_a_stack_of_its_own(tmp_path: Path) -> None:
+    program = compile_program(THROWS, tmp_path / "throws", "-O1")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    said = crash(folder, program, dies_of=signal.SIGABRT)
+    (folder / "serve.log").write_bytes(said)
+
+    report = told(folder)
+
+    [core] = report["crashes"]
+    assert core["fault"]["kind"] == "uncaught-exception"
+    assert core["fault"]["message"] == "std::runtime_error: no free block"
+    assert len(report["incidents"]) == 1
