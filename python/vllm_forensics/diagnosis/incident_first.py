@@ -116,7 +116,7 @@ def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Cl
         if first is None:
             if not _is_consequence(clue, clues):
                 return clue
-        elif noticed is not None and noticed.line < first.line and first.source not in _ANY_TIME:
+        elif noticed is not None and noticed.line <= first.line and first.source not in _ANY_TIME:
             return clue
     return None
 
@@ -150,10 +150,19 @@ def _noticed(clues: Sequence[Clue], of: Clue) -> Clue | None:
             clue
             for clue in clues
             if clue.line > of.line
-            and (clue.kind is ClueKind.ECHO or (clue.kind is ClueKind.CHILD and not clue.signal))
+            and (
+                clue.kind is ClueKind.ECHO
+                or (clue.kind is ClueKind.CHILD and not clue.signal)
+                or _waited_for(clue, of)
+            )
         ),
         None,
     )
+
+
+def _waited_for(clue: Clue, of: Clue) -> bool:
+    """Is it another rank's word that it waited too long?"""
+    return clue.kind is ClueKind.HANG and of.writer not in {None, clue.writer}
 
 
 def _is_consequence(clue: Clue, clues: Sequence[Clue]) -> bool:

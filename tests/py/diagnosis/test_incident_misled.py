@@ -57,6 +57,11 @@ def test_the_kernels_only_word_is_believed() -> None:
     "lines",
     [
         (
+            "$ pytest -q",
+            "tests/test_crash.py::test_child_dies XFAIL (child exits with code -11)",
+            "1 passed, 1 xfailed in 0.40s",
+        ),
+        (
             "============ test session starts ============",
             "tests/test_pool.py::test_is_logged",
             "ERROR    pool:pool.py:12 taking failed",
@@ -183,3 +188,48 @@ def test_another_reports_dump_is_quoted_and_not_this_ones() -> None:
     )
 
     assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+def test_a_rank_that_waited_for_one_that_raised_is_no_first_death() -> None:
+    (incident,) = incidents_of(
+        *("[rank1]: " + line for line in RAISED),
+        "[rank0]:[E115 08:22:43.351647859 ProcessGroupNCCL.cpp:629] [Rank 0] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+def test_an_exception_below_a_warning_of_how_it_goes_on_was_handled() -> None:
+    (incident,) = incidents_of(
+        "WARNING cache is broken, rebuilding",
+        *RAISED,
+        "INFO step 1",
+        *RAISED[:-1],
+        "RuntimeError: loss is not a number",
+    )
+
+    assert incident.first_death.cause.detail == "RuntimeError: loss is not a number"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Does it print "Segmentation fault (core dumped)" for you as well?',
+        "# Trap SIGSEGV and show the stack",
+        "# feat: dump the stack on a segmentation fault",
+        "Exit code 137 (SIGKILL) always counts as killed.",
+    ],
+)
+def test_who_asks_and_who_wishes_tells_of_no_death(line: str) -> None:
+    assert incidents_of(line) == ()
+
+
+def test_a_patch_that_is_mailed_tells_of_what_it_mends() -> None:
+    patch = (
+        "Subject: [PATCH] pool: close it once",
+        "free(): invalid pointer",
+        "Signed-off-by: Example <example@example.com>",
+    )
+
+    assert incidents_of(*patch) == ()

@@ -19,6 +19,7 @@ _HEADER: Final = re.compile(
     r"(?P<version>(?:#{1,4} |[*=]{1,4} ?|Version |Changes in |Release |v|\[)"
     r".{0,40}?\bv?\d{1,4}\.\d{1,4}(?:\.\d{1,6})?\b.{0,60}$)"
 )
+_STAT: Final = re.compile(r" \d{1,5} files? changed, ")
 _ITEM: Final = re.compile(r"\s*(?:[-*+\u2022o] |\d{1,7}[,:] |#\d{1,7}[:, ])")
 _BODY: Final = re.compile(
     r"$|[ \t+*-]|(?:Author|Date|Merge|AuthorDate|Commit|CommitDate|Signed-off-by|Reviewed-by): |"
@@ -37,6 +38,10 @@ def is_manual(lines: Sequence[str]) -> bool:
 
 def is_all_changes(lines: Sequence[str]) -> bool:
     """Is the whole text a log of commits, or a list of changes?"""
+    if any(line.startswith("Signed-off-by: ") for line in lines) and any(
+        line.startswith("Subject: [PATCH") or _STAT.match(line) is not None for line in lines
+    ):
+        return True
     headers = (_HEADER.match(line) for line in lines)
     kinds = [header.lastgroup for header in headers if header is not None]
     known = sum(kind in {"git", "debian", "gnu"} for kind in kinds)

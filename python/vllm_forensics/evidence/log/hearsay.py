@@ -61,9 +61,15 @@ _OF_WORK: Final = re.compile(
     r"(?i)\b(?:(?:bug|hot)?fix\w*|avoid\w*|prevent\w*|handl\w+|add(?:s|ed|ing)?|remov\w+|guard\w*|"
     r"support\w*|docs?|document\w*|debug\w*|troubleshoot\w*|understand\w*|explain\w*|how|what|"
     r"guide|tutorial|resolv\w+|workarounds?|revert\w*|potential|possible|should|could|may|might|"
-    r"improve\w*|catch\w*|instead|no longer|skip\w*|changelog|release|faq)\b"
+    r"feature|request|proposal|improve\w*|catch\w*|instead|no longer|skip\w*|changelog|release|"
+    r"faq)\b"
 )
 """In the title of a change, of a guide, of a question."""
+_WISHES: Final = re.compile(
+    r"(?i)#{1,2} (?:\[[\w ]{1,20}\]:? ?|\w{1,12}(?:\(\w{1,20}\))?: )?"
+    r"(?:trap|report|show|print|dump|display|enable|implement|allow|make|use|simple|log|detect)\b"
+)
+"""A title that says what there should be."""
 _FIRST: Final = 3
 """A title stands in one of so many lines."""
 _BARE: Final = 6
@@ -84,7 +90,8 @@ class Hearsay:
         """Look at the beginning of the text: in that of a change or a guide nobody is believed."""
         lines = start.decode("utf-8", "replace").split("\n")[:_FIRST]
         title = next((line for line in lines if _TITLE.match(line) is not None), "")
-        self._is_work = _OF_WORK.search(title) is not None
+        is_wish = _WISHES.match(title) is not None
+        self._is_work = is_wish or _OF_WORK.search(title) is not None
 
     def read(self, line: LogLine) -> Clue | None:
         """What the line says of a crash."""

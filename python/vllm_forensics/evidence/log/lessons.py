@@ -161,13 +161,13 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
     taught += 2 * any(_COMMANDED.match(line) is not None for line in lines[:_READ])
     titles = sum(_HEADING.match(line) is not None for line in prose)
     seen = count_of_witnesses(head)
-    seen += any(_HOME.search(line) is not None for line in lines[:_READ])
+    is_at_home = any(_HOME.search(line) is not None for line in lines[:_READ])
     share = len(prose) / max(1, sum(map(bool, head)))
-    if taught and taught + titles >= 3 and taught + titles > 4 * seen:
+    if taught and taught + titles >= 3 and taught + titles > 4 * (seen + is_at_home):
         return Lessons.ALL
     if seen or not taught:
         return Lessons.NONE
-    return Lessons.ALL if taught >= 2 and share >= 0.25 else Lessons.SOME
+    return Lessons.ALL if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 
 
 def _outside_fences(lines: Sequence[str]) -> list[str]:

@@ -21,8 +21,9 @@ _DOUBT: Final = re.compile(
     r"handl(?:e[sd]?|ing))(?!\w)"
 )
 _EXPLAINS: Final = re.compile(
-    r"\W{0,4}(?:\([^()]{1,40}\) )?(?:means?|indicates?|signif(?:y|ies)|stands for|refers to|"
-    r"denotes?|(?:occurs?|happens?) when)\b|[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b"
+    r"\W{0,4}(?:\([^()]{1,40}\) )?(?:always|never|means?|indicates?|signif(?:y|ies)|stands for|"
+    r"refers to|denotes?|(?:occurs?|happens?) when)\b|"
+    r"[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b"
 )
 """Behind a death's name: somebody explains it."""
 _LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
@@ -52,6 +53,11 @@ _MENDED: Final = re.compile(
     r"(?:fixed|resolved|gone)|fixed\W*$)"
 )
 """What was mended is told in the past, as in a list of changes."""
+_ASKS: Final = re.compile(
+    r"\W{0,8}(?:[Dd]o(?:es)?|[Dd]id|[Ii]s|[Aa]re|[Hh]a(?:s|ve)|[Cc]an|[Cc]ould) "
+    r"(?:you|it|they|anybody|anyone)\b.{1,600}\?\s*$"
+)
+"""Who asks whether something is seen has not seen it."""
 _ADVICE: Final = re.compile(
     r".{0,300}\b(?:[Rr]aise|[Ss]et|[Uu]se|[Ii]ncrease|[Rr]educe|[Cc]hange|[Ee]nsure|[Mm]ust|[Ss]hould)\b"
 )
@@ -118,6 +124,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
         or _MENDS.search(before) is not None
         or (_WITNESS.search(after) is None and _MENDED.match(after) is not None)
         or _is_lesson(text, start)
+        or _ASKS.match(text) is not None
         or (_QUOTED.search(before) is not None and _ADVICE.match(after) is not None)
     ):
         return Voice.SHOWN

@@ -85,6 +85,10 @@ _ATTACHES: Final = re.compile(
 _HANGS: Final = re.compile(
     r"(?i)\b(?:hangs?|hung|hanging|stuck|deadlock\w{0,3}|freez\w{1,4}|frozen)\b"
 )
+_GOES_ON: Final = re.compile(
+    r"\bWARN(?:ING)?\b.*\b(?i:fall(?:s|ing)? back|retry(?:ing)?|rebuild(?:ing)?|ignor(?:ed|ing)|"
+    r"skipp(?:ed|ing)|instead|continuing|will use)\b"
+)
 _FAR: Final = 300
 _RECORD: Final = 12
 _COMMENTS: Final = 3
@@ -150,6 +154,8 @@ class Setting:
             at = clue.line - 1
             if at in literal or any(at in part for part in passed):
                 continue
+            if clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
+                continue
             if clue.kind is ClueKind.STACK and _is_of_the_living(clue, lines):
                 continue
             if at >= len(lines):
@@ -158,6 +164,13 @@ class Setting:
                 is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(lines, at))
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
+
+
+def _is_handled(lines: Sequence[str], at: int) -> bool:
+    """Does the warning above an exception's traceback say how it went on without?"""
+    above = range(at, max(0, at - _REACH), -1)
+    begin = next((near for near in above if "Traceback (most recent" in lines[near]), 0)
+    return any(_GOES_ON.search(line) is not None for line in lines[max(0, begin - 1) : begin + 1])
 
 
 def _is_of_the_living(clue: Clue, lines: Sequence[str]) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 _PASSED: Final = re.compile(
-    r"=+ (?!.*\b(?:failed|errors?)\b).*\b\d{1,6} passed\b.{0,80} in [\d.]{1,12}s|"
+    r"(?:=+ )?(?!.*\b(?:failed|errors?)\b)(?:\d.{0,40} )?"
+    r"\b\d{1,6} passed\b.{0,80} in [\d.]{1,12}s|"
     r"\[  PASSED  \] \d{1,6} tests?\b|test result: ok\. |100% tests passed|"
     r"OK(?: \((?:skipped|expected failures).{0,40}\))?$|# fail 0$|ok  \t\S"
 )
