@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
+from vllm_forensics.model.incident import UNNAMED, Cause, CauseClass, Clue, ClueKind
 
 _GPU: Final = re.compile(
     r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)|CUDA error"
@@ -205,9 +205,11 @@ def cause_of(first: Clue, account: Sequence[Clue]) -> Cause:
 
 
 def _as_told(cause: Cause, first: Clue, account: Sequence[Clue]) -> Cause:
-    """What only somebody's sentence tells is not proved."""
-    is_told = all(clue.is_told for clue in (first, *account))
-    if not is_told or cause.certainty is not Certainty.PROVED:
+    """What only somebody's sentence tells, or a line's form, is not proved."""
+    told = (first, *account)
+    named = [clue for clue in told if clue.signal is not None] or told
+    is_weak = all(clue.is_told for clue in told) or all(clue.source == UNNAMED for clue in named)
+    if not is_weak or cause.certainty is not Certainty.PROVED:
         return cause
     return replace(cause, certainty=Certainty.LIKELY)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
-from vllm_forensics.model.incident import Clue, ClueKind, Follows, ProcessRole
+from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, Follows, ProcessRole
 
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY, ClueKind.GPU}
 _ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
@@ -50,7 +50,11 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     told = [clue for clue in clues if is_death(clue)]
     raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
     memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
-    first = min(told, key=lambda clue: clue.line, default=None)
+    known = [clue for clue in told if clue.source != UNNAMED or clue.native]
+    first = min(known or told, key=lambda clue: clue.line, default=None)
+    if first is not None:  # a line read by its form is believed where the known words follow it
+        early = (clue for clue in told if 0 < first.line - clue.line < _RECORD)
+        first = next(early, first)
     if first is not None and first.kind is ClueKind.CHILD:
         roots = (clue for clue in told if clue.is_root and clue.source == first.source)
         first = next(roots, first)
@@ -207,10 +211,17 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
         if pid is not None and other is not None:
             if other == pid and _agrees(first, clue):
                 found.append(clue)
-        elif _may_be_the_same(first, clue):
+        elif _may_be_the_same(first, clue) or _goes_on(clue, (first, *found)):
             found.append(clue)
             pid = pid if pid is not None else other
     return tuple(found)
+
+
+def _goes_on(clue: Clue, told: Sequence[Clue]) -> bool:
+    """Is it a line of systemd's record whose signal was told above?"""
+    return clue.kind is ClueKind.CHILD and any(
+        one.source == clue.source == "systemd" and clue.line - one.line < _RECORD for one in told
+    )
 
 
 def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bool:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtime_module
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import NativeCall
 
 _HANDLERS: Final = re.compile(
@@ -38,20 +39,36 @@ _PRINTERS: Final = re.compile(
     r"ucs_(?:debug|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
 )
 """What printed the stack is no place, even where nothing else stands there."""
+_HANDLING: Final = re.compile(
+    r"(?i)\w*(?:signal|sig|crash|segv|seg_?fault|fault|exception|abort|terminate)_?(?:action_)?"
+    r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
+    r"fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|"
+    r"\w*assert(?:ion)?_?fail(?:ed|ure)?\w*"
+)
+"""A handler's frame, by what it is called in most programs."""
+_TRAMPOLINES: Final = re.compile(
+    r"__restore_rt|_sigtramp|__kernel_rt_sigreturn|KiUserExceptionDispatch(?:er)?"
+)
+"""What the system put between a handler and what the signal hit."""
+_HANDLERS_ARGUMENTS: Final = re.compile(
+    r"\(.{0,80}\b(?:_{0,2}siginfo(?:_t)?|ucontext(?:_t)?|sigaction)\b"
+)
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
 """Where a debugger stops before anything has happened, or while it reads the process itself."""
 _MAX_HANDLER: Final = 8
+_MAX_NAME: Final = 120
 _SIGNAL_LIBRARIES: Final = re.compile(r"libglog\.so.*|libtvm_ffi\.so.*|segfault-handler\.node")
 _UCX: Final = re.compile(r"libucs\.so.*")
 """Handles signals and does work: its nameless frames are the handler's."""
 _SYSTEM: Final = re.compile(
     r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libdyld\.dylib|dyld|Python|"
-    r"org\.python\.python|libruby[.-][\w.-]{1,20}|ntdll(?:\.dll)?|kernelbase(?:\.dll)?|kernel32(?:\.dll)?|"
+    r"lib(?:art|base|nativehelper|nativeloader|sigchain)\.so|org\.python\.python|"
+    r"libruby[.-][\w.-]{1,20}|(?:ntdll|wow64(?:cpu)?|kernelbase|kernel32)(?:\.dll)?|"
     r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
 )
-"""The C libraries and the interpreters of macOS and Windows, and Ruby's."""
+"""The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 
@@ -59,7 +76,19 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The frame to blame; None where every frame is a runtime's."""
     start = max(_above_the_signal(calls), _below_the_end(calls))
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
-    return _blamed(calls[start:]) or _blamed(calls[: max(0, start - 1)])
+    above = tuple(call for call in calls[: max(0, start - 1)] if not _handles(call))
+    return _blamed(calls[start:]) or _blamed(above)
+
+
+def _handles(call: NativeCall) -> bool:
+    """Does a frame only handle the signal, or print the stack?"""
+    if call.function is None:
+        return False
+    if _HANDLERS_ARGUMENTS.search(call.function) is not None:
+        return True
+    name = plain_name(call.function)[-_MAX_NAME:]
+    # Crystal tells a type behind one colon.
+    return _HANDLING.fullmatch(name.rsplit("::", 1)[-1].partition(":")[0]) is not None
 
 
 def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
@@ -121,7 +150,12 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
     backtrace() begins in the handler, and the kernel's way back into libc has no name there:
     `libc.so.6(+0x3c050)`.
     """
+    start = 0
     for at, call in enumerate(calls[:_MAX_HANDLER]):
         if call.module is not None and call.function is None and _LIBC.match(call.module):
             return at + 1
-    return 0
+        if call.function is not None and _TRAMPOLINES.fullmatch(call.function) is not None:
+            return at + 1
+        if _handles(call) or (0 < start == at and "handler" in (call.function or "").lower()):
+            start = at + 1
+    return start

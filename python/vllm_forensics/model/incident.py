@@ -7,12 +7,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.model.locations import Symbolization
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Failure
+
+UNNAMED: Final = "an unnamed runtime"
+"""The source of what was read by a line's form alone: no table knows its words."""
 
 
 class ClueKind(StrEnum):

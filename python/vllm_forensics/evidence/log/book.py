@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.evidence.log.apple import APPLE
+from vllm_forensics.evidence.log.daemons import DAEMONS, RUNNERS
 from vllm_forensics.evidence.log.engine import GPU, VLLM
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
+from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
 from vllm_forensics.evidence.log.kernel import KERNEL
 from vllm_forensics.evidence.log.languages import (
     ANDROID,
@@ -26,16 +28,26 @@ from vllm_forensics.evidence.log.phrases import PhraseBook
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
 from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
 from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
+from vllm_forensics.evidence.log.strangers import (
+    BROWSERS,
+    DATABASES,
+    DOTNET,
+    GAMES,
+    INTERPRETERS,
+    KERNELS,
+    MINIDUMPS,
+)
 
 FAMILIES: Final = (
-    KERNEL,
+    KERNEL, KERNELS,
     # what the dying process itself writes
-    GLIBC, HANDLERS, APPLE, GPU, PANICS, CXX, JAVA, JULIA, NODE, R, RUBY, ANDROID,
-    PADDLE, FRAMEWORKS, COMPILERS, HANDLER_FRAMES,
+    GLIBC, HANDLERS, FAULTS, ENDS, DAEMONS, APPLE, GPU, PANICS, CXX, JAVA, JULIA, NODE, R, RUBY,
+    ANDROID, PADDLE, FRAMEWORKS, COMPILERS, BROWSERS, DATABASES, GAMES, MINIDUMPS, INTERPRETERS,
+    DOTNET, HANDLER_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
-    RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, MASTERS, CONTAINERS, SHELL,
-    ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
+    RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, RUNNERS, MASTERS,
+    CONTAINERS, SHELL, ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

@@ -212,7 +212,8 @@ SERVERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " crashed by signal: ",
-            r"(?P<name>\w{1,40}) [\d.]{1,20} crashed by signal: (?P<signal>\d{1,2})",
+            r"(?:(?<![^\s\[])(?P<pid>\d{1,9})(?::[A-Z]|\]) .{0,40}# {1,6})?(?P<name>\w{1,40}) "
+            r"[\d.]{1,20} crashed by signal: (?P<signal>\d{1,2})",
             "4242:M 15 Jan 2026 08:12:45.123 # Redis 6.0.16 crashed by signal: 11, si_code: 1",
         ),
     ),

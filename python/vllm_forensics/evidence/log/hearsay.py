@@ -55,7 +55,9 @@ _DOUBTS: Final = re.compile(
 )
 _OCCASION: Final = re.compile(r"(?i)\b(?:when(?:ever)?|if|unless|whether|where)\b")
 _NOT: Final = re.compile(r"(?i)\b(?:no|not|never|without|any|n't|n\u2019t)\b[^.;]{0,24}$")
-_MORE: Final = re.compile(r"(?i)\W{0,3}(?:or (?:other|another|an?)\b|means?\b|occurs when|handl)")
+_MORE: Final = re.compile(
+    r"(?i)\W{0,3}(?:or (?:other|another|an?)\b|also known|means?\b|occurs when|handl)"
+)
 _TITLE: Final = re.compile(r"#{1,2} \S")
 _OF_WORK: Final = re.compile(
     r"(?i)\b(?:(?:bug|hot)?fix\w*|avoid\w*|prevent\w*|handl\w+|add(?:s|ed|ing)?|remov\w+|guard\w*|"

@@ -11,6 +11,11 @@ from vllm_forensics.model.incident import ClueKind
 _ENDED: Final = (
     r"(?:killed|terminated|signaled|died|exited|crash(?:ed|es|ing)|ended|stopped|shut ?down)"
 )
+_NUMBERED: Final = (
+    r"(?:(?<=pid[ =:])|(?<=PID[ =:])|(?<=pid: )|(?<=PID: )|(?<=process )|(?<=child )|(?<=worker )|"
+    r"(?<=Process )|(?<=Child )|(?<=Worker )|(?<=Process: )|(?<=process: ))"
+)
+"""Before the number of the process that ended."""
 _EXAMPLE_VERBS: Final = (
     ("by signal ", "Worker process 4242 was killed by signal 9"),
     ("by signal: ", "WARN: child terminated by signal: 11: Segmentation fault"),
@@ -230,8 +235,8 @@ MASTERS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard)\b.{0,80}?)?"
-                rf"(?:(?:pid|PID|process)[ =:]{{1,2}}(?P<pid>\d+)\b.{{0,60}})?\b{_ENDED}\b"
+                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard)\b(?![.\]]).{0,80}?)?"
+                rf"(?:{_NUMBERED}(?P<pid>\d{{1,20}})\b(?! \(pid).{{0,60}})?\b{_ENDED}\b"
                 rf"(?: \w+){{0,2}} {re.escape(needle)}(?P<signal>\d+|SIG\w+)",
                 example,
                 of_another=True,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+OOPS: Final = "a kernel's oops"
+"""The source of a fault in the kernel itself; the process that it ran for ends with it."""
 _NATIVE_FILE: Final = r"(?:<unknown>|[^\"]{1,240}\.(?:c|cc|cpp|cxx|cu|h|hpp|cuh|rs|S))"
 _GDB: Final = r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?][^(]{0,400}?) ?\("
 """A name, and where its arguments begin."""
@@ -75,9 +77,10 @@ FORMS: Final = (
         writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
         example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
         pattern=r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
-        r"(?P<module>(?!0x)[\w./+-]{1,240})(?: [\w./+-]{0,200})?\((?P<symbol>[^()+]{0,400})"
-        r"\+?(?P<offset>0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
-        r"(?: (?!\(?\S{1,240}:\d{1,9}\)?$)(?P<function>\S.{0,400}))?",
+        r"(?P<module>(?!0x)[\w./+-]{1,240})(?: [\w./+-]{0,200})?"
+        r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
+        r"\+?(?P<offset>0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]"
+        r"(?: (?!\(?\S{1,240}:[\d?]{1,9}\)?$)(?P<function>\S.{0,400}))?",
         begins=r"[\w./+\[-]",
         holds="[0x",
     ),
@@ -107,11 +110,44 @@ FORMS: Final = (
     Form(  # below logcat's prefix
         writer="Android",
         example="#00 pc 000000000001e020  /data/app/lib/libexample.so (f+32)",
-        pattern=r"(?:.{0,80}?\s)?#\d{2,3}\s{1,4}pc [0-9a-f]{8,16}\s{1,4}(?P<module>\S{1,240})"
-        r"(?: \(offset 0x[0-9a-f]{1,16}\))?(?: \((?!BuildId)"
-        r"(?P<function>[^+]{1,400}?)(?:\+\d{1,9})?\)(?: .{0,100})?)?$",
+        pattern=r"(?:.{0,80}?\s)?#\d{2,3}\s{1,4}pc (?:0x)?[0-9a-f]{4,16}\s{1,4}"
+        r"(?P<module>\S{1,240})(?: \(offset 0x[0-9a-f]{1,16}\))?(?: \((?!BuildId)"
+        r"(?P<function>[^+]{1,400}?)(?:\+\d{1,9})?\)(?: .{0,100})?| \(BuildId.{0,100})?$",
         begins=".",
         holds="pc ",
+    ),
+    Form(  # the numbers that stand between are the arguments
+        writer="WinDbg, STACK_TEXT",
+        example="00000016`f1f7b510 00007ffa`366f44c4 : 0000000000000048 0 : pool!ns::take+0x12",
+        pattern=r"[0-9a-f]{8}`?[0-9a-f]{0,8} [0-9a-f]{8}`?[0-9a-f]{0,8} {1,6}: .{0,160}? : "
+        r"(?P<module>[\w.+-]{1,80})!(?P<function>[A-Za-z_~][^+\s]{0,300})",
+        begins="[0-9a-f]",
+        holds="!",
+    ),
+    Form(  # its arguments stand before it
+        writer="OBS",
+        example="000000583264FD70 00007FFFE8C74EFC 0000000000000048 0000000000000000 "
+        "0000000000000000 0000000000000000 pool.dll!ns::take+0xbc",
+        pattern=r"(?:[0-9A-F]{16} ){6}(?P<module>[\w.+-]{1,80})!"
+        r"(?:0x[0-9a-f]{4,16}$|(?P<function>[A-Za-z_~][^+]{0,300}))",
+        begins="[0-9A-F]",
+        holds="!",
+    ),
+    Form(
+        writer="Blender",
+        example="pool.pyd            :0x00007FFF63EEE850  ns_take",
+        pattern=r"(?P<module>[\w.+-]{1,120})\s{0,40}:0x[0-9A-F]{12,16}\s{1,4}"
+        r"(?P<function>[A-Za-z_~]\S{0,300})",
+        begins=r"[\w.+-]",
+        holds=":0x",
+    ),
+    Form(
+        writer="WinDbg, its verdict",
+        example="SYMBOL_NAME:  pool!ns::take+12",
+        pattern=r"\s*(?:SYMBOL_NAME: {1,4}|ExceptionAddress: [0-9a-f]{8,16} \()"
+        r"(?P<module>[\w.+-]{1,80})!(?P<function>[A-Za-z_~][^+\s]{0,300})",
+        begins="[SE]",
+        holds="!",
     ),
     Form(
         writer="Unity",
@@ -155,9 +191,9 @@ FORMS: Final = (
         writer="macOS",
         example="5   _C.so    0x0000000104e95123 f(int) + 687",
         pattern=r"\s*\d{1,3}\s{1,8}(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
-        r"(?P<function>\S.{0,400}?) \+ \d{1,12}\b",
+        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,12}\b|,?$)",
         begins=r"\d",
-        holds=" + ",
+        holds="0x",
     ),
     Form(  # or 4   0x7f1be0001234 /lib/libx.so(+0x1234) [0x7f1be0001234]
         writer="TensorRT-LLM",
@@ -276,7 +312,7 @@ FORMS: Final = (
         writer="Ray, older",
         example="    ns::Pool::take()",
         pattern=r"\s{2,8}(?P<function>(?:[\w~<>, *&]{1,200}::){1,12}[\w~<>]{1,200}\(\))$",
-        begins=r"[\w~<*&,]",
+        begins=r"[\w~<>*&,]",
         holds="()",
     ),
     Form(
@@ -294,6 +330,63 @@ FORMS: Final = (
         begins=r"[\w./-]",
         holds=")",
         source="a language runtime",
+    ),
+    Form(  # and Java
+        writer=".NET",
+        example="   at Ns.Pool.Take(Int32) in pool.cs:line 12",
+        pattern=r"\s{0,8}at (?P<function>[A-Za-z_<][^()]{1,600}?) ?\(",
+        begins="a",
+        holds="at ",
+        source=".NET",
+    ),
+    Form(  # of its registers: where the kernel was
+        writer="the kernel",
+        example="RIP: 0010:pool_take+0x18/0x64 [pool]",
+        pattern=r"\s{0,4}(?:RIP: \d{4}:|PC is at |pc : |epc : |NIP \[[0-9a-f]{1,16}\] )"
+        r"(?P<function>[A-Za-z_][\w.]{0,120})\+(?P<offset>0x[0-9a-f]{1,8})/0x[0-9a-f]{1,8}"
+        r"(?: \[(?P<module>[\w-]{1,60})\])?",
+        begins="[RPpeN]",
+        holds="+0x",
+        source=OOPS,
+    ),
+    Form(
+        writer="Zig",
+        example="/src/pool.zig:88:12: 0x1034abc in take (serve)",
+        pattern=r"\s*[\w./-]{1,240}:\d{1,6}:\d{1,6}: 0x[0-9a-f]{4,16} in "
+        r"(?P<function>\S.{0,400}?) \((?P<module>[\w.-]{1,80})\)$",
+        begins=r"[\w./-]",
+        holds=": 0x",
+    ),
+    Form(
+        writer="Dart",
+        example="  pc 0x000055fde2def825 fp 0x00007fdbc9cfc000 dart::Pool::Take(int)+0x15",
+        pattern=r"\s*pc 0x[0-9a-f]{8,16} fp 0x[0-9a-f]{8,16} (?P<function>\S.{0,600}?)"
+        r"(?:\+0x[0-9a-f]{1,12})?$",
+        begins="p",
+        holds=" fp 0x",
+    ),
+    Form(
+        writer="Crystal",
+        example="[0x55f0a1234999] *Pool#take<Int32>:Nil +45",
+        pattern=r"\[0x[0-9a-f]{6,16}\] \*?(?P<function>[A-Za-z_~]\S{0,300}) \+\d{1,9}",
+        begins=r"\[",
+        holds=" +",
+    ),
+    Form(
+        writer="Ceph",
+        example=" 2: (Pool::take(int)+0x1b) [0x55f0a1234567]",
+        pattern=r"\s*(?:\d{1,6} {1,3})?\d{1,3}: \((?P<function>[^\[]{1,800}?)\+"
+        r"(?P<offset>0x[0-9a-f]+)\) \[0x[0-9a-f]+\]$",
+        begins=r"\d",
+        holds=") [0x",
+    ),
+    Form(  # libraries' names are cut
+        writer="Intel's Fortran",
+        example="serve              0000000000401234  take_                      88  pool.f90",
+        pattern=r"\s*(?P<module>[\w.+-]{1,40}) {1,40}[0-9A-F]{16} {1,4}(?P<function>\S{1,80})"
+        r" {1,40}(?:\d{1,6}|Unknown) {1,12}\S{1,120}$",
+        begins=r"[\w.+-]",
+        holds=" ",
     ),
     Form(  # a library, or a source
         writer="Julia",

@@ -7,12 +7,28 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.demangle import demangle
+from vllm_forensics.evidence.log.any_frame import any_frame, without_prefix
 from vllm_forensics.evidence.log.native_forms import FORMS, Form
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.model.incident import NativeCall
 
-_NO_NAME: Final = {"(unknown)", "<unknown function>", "<unknown>", "n/a", "??", ""}
+_NO_NAME: Final = {
+    "???",
+    "()",
+    "Unknown",
+    "Unknown symbol",
+    "(unknown)",
+    "<unknown function>",
+    "<unknown>",
+    "n/a",
+    "??",
+    "",
+}
 _HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
+
+
+ANYBODYS: Final = Form(writer="anybody", example="", pattern="", begins="", holds="")
+"""The form of a frame that was read by what all frames have in common."""
 
 
 class Frame(NamedTuple):
@@ -30,6 +46,17 @@ def frame_in(text: str, source: str = "") -> Frame | None:
             if match is not None:
                 return Frame(call_of(match.groupdict()), form)
     return None
+
+
+def frame_of_anybody(text: str, death: str) -> Frame | None:
+    """The same in no known form, or behind a logger's prefix that the death's own line has too."""
+    groups = any_frame(text)
+    if groups is None and (own := without_prefix(death, text)) is not None:
+        frame = frame_in(own)
+        if frame is not None:
+            return frame
+        groups = any_frame(own)
+    return Frame(call_of(groups), ANYBODYS) if groups is not None else None
 
 
 @lru_cache(maxsize=1024)
@@ -52,6 +79,9 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     function = None if name in _NO_NAME or _HEXADECIMAL.fullmatch(name) else name
     if function is not None and function.startswith("_Z"):
         function = demangle(function) or function
+    module = groups.get("module")
     return NativeCall(
-        function=function, module=base_name(groups.get("module")), offset=groups.get("offset")
+        function=function,
+        module=None if module in _NO_NAME else base_name(module),
+        offset=groups.get("offset"),
     )

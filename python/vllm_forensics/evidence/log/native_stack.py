@@ -9,9 +9,10 @@ from typing import Final
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.native_frame import Frame, frame_in
+from vllm_forensics.evidence.log.native_forms import OOPS
+from vllm_forensics.evidence.log.native_frame import Frame, call_of, frame_in, frame_of_anybody
 from vllm_forensics.evidence.log.phrases import base_name, clue_at
-from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
@@ -19,7 +20,7 @@ _PATIENCE: Final = 24
 _MAX_WHAT: Final = 300
 _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
-_HANDLED: Final = "<signal handler called>"
+HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
 _GAVE_UP: Final = re.compile(
     r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
@@ -48,6 +49,23 @@ _RAY: Final = re.compile(r"/\S{1,240}\.so[\d.]{0,20}\(\+0x[0-9a-f]+\) \[0x[0-9a-
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
+_OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
+_RAN_FOR: Final = re.compile(r"\b(?:PID|Pid): (?P<pid>\d{1,9}),? [Cc]omm: (?P<name>\S{1,40})")
+# Unreal's crash in one line: libgame.so!Ns::f() const [/src/f.cpp:12] libgame.so!…
+_IN_LINE: Final = re.compile(
+    r"\s(?P<module>[\w.+-]{1,80}\.(?:so|dll|dylib)[\d.]{0,12})!"
+    r"(?P<function>[A-Za-z_~][^\[\n]{0,300}?) ?\["
+)
+_FREE: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
+"""Below a process's own last words a frame may have any form."""
+_OWN_FORMS: Final = {"R", "Julia", "Paddle", OOPS}
+"""Their stacks hold lines that are like anybody's, and are read by forms of their own."""
+_NEAR: Final = 12
+"""So many lines below them its stack begins."""
+_SIGNALLED: Final = re.compile(
+    r"(?i)(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
+)
+_NEAR_THE_TOP: Final = 6
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
 
 
@@ -73,6 +91,8 @@ class NativeBlock:
         self._waits_for_what = clue.kind is ClueKind.ABORT
         self._last_first = clue.source == "Paddle"
         self._apple: AppleThread | None = None
+        if clue.kind in _FREE and ".so!" in clue.text:
+            self._calls = [call_of(match.groupdict()) for match in _IN_LINE.finditer(clue.text)]
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a frame or a message; False where it is not."""
@@ -97,7 +117,9 @@ class NativeBlock:
         return True
 
     def _is_frame(self, text: str) -> bool:
-        if _HANDLED in text or _CRASHED.match(text) is not None:
+        if self._clue.pid is None and self._name_process(text):
+            return True
+        if HANDLED in text or _CRASHED.match(text) is not None:
             self._calls.clear()
             return True
         if self._is_apples(text):
@@ -130,10 +152,25 @@ class NativeBlock:
         self._silent = 0 if is_image else self._silent
         return is_image
 
+    def _name_process(self, text: str) -> bool:
+        """For which process the kernel ran when it faulted, or which one prints its own death."""
+        if self._clue.source == OOPS and (ran := _RAN_FOR.search(text)) is not None:
+            self._clue = replace(self._clue, pid=int(ran["pid"]), name=ran["name"])
+            return True
+        is_own = self._clue.kind is ClueKind.SIGNAL and not self._calls and self._silent < _NEAR
+        own = _OWN_NUMBER.match(text) if is_own and not self._clue.of_another else None
+        if own is not None:
+            self._clue = replace(self._clue, pid=int(own["pid"]))
+        return own is not None
+
     def _frame(self, text: str) -> Frame | None:
         if len(text) <= 6 or text.startswith(_NOT_FRAMES):
             return None
-        return frame_in(text, self._clue.source)
+        frame = frame_in(text, self._clue.source)
+        if frame is not None or self._clue.kind not in _FREE or self._clue.source in _OWN_FORMS:
+            return frame
+        is_far = not self._calls and self._silent > _NEAR
+        return None if is_far else frame_of_anybody(text, self._clue.text)
 
     def is_bare_word(self, last_line: int) -> bool:
         """Does it hold no more than a shell's word, on one of the first lines?"""
@@ -183,14 +220,42 @@ class NativeBlock:
         told = self._clue.native, self._clue.detail, self._clue.signal
         if told == (calls, self._detail, signal):
             return self._clue
-        return replace(self._clue, native=calls, detail=self._detail, signal=signal)
+        clue = replace(self._clue, native=calls, detail=self._detail, signal=signal)
+        if any(call.function == "malloc_printerr" for call in calls[:_TOP]):
+            return _of_heap(clue)
+        if clue.kind is ClueKind.STACK and signal is None:
+            return _of_handler(clue)
+        return clue
+
+
+def _of_heap(clue: Clue) -> Clue:
+    """Names a damaged heap where glibc's function that tells of one stands in the stack."""
+    is_heap = clue.kind in {ClueKind.SIGNAL, ClueKind.STACK} and clue.signal == "SIGABRT"
+    words = "malloc_printerr: the heap was found damaged"
+    return replace(clue, kind=ClueKind.HEAP, detail=words) if is_heap else clue
+
+
+def _of_handler(clue: Clue) -> Clue:
+    """A stack that begins in a signal's handler tells a death, also without a word."""
+    handler = next(
+        (
+            call.function
+            for call in clue.native[:_NEAR_THE_TOP]
+            if call.function is not None and _SIGNALLED.search(call.function) is not None
+        ),
+        None,
+    )
+    if handler is None:
+        return clue
+    signal = "SIGSEGV" if "segv" in handler.lower() else None
+    return replace(clue, kind=ClueKind.SIGNAL, source=UNNAMED, signal=signal)
 
 
 def open_headless_stack(line: LogLine) -> NativeBlock | None:
     """A stack that lost its head, and whose frames have no number or one above nought."""
     if is_own_frame(line.text):
         return None  # its phrase says more
-    if line.pid is not None and _MPI.match(line.text) is not None:
+    if HANDLED in line.text or (line.pid is not None and _MPI.match(line.text) is not None):
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif line.tagged and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")

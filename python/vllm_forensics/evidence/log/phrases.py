@@ -26,6 +26,7 @@ _BEHIND: Final = 600
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
+    ("segment violation", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
     ("signal 11", "SIGSEGV"),
     ("signal (11", "SIGSEGV"),
@@ -33,6 +34,9 @@ _SIGNALS_IN_WORDS: Final = (
     ("seg fault", "SIGSEGV"),
     ("seg-fault", "SIGSEGV"),
     ("access violation", "SIGSEGV"),
+    ("stack overflow", "SIGSEGV"),
+    ("memory fault", "SIGSEGV"),
+    ("in page error", "SIGBUS"),
     ("bus error", "SIGBUS"),
     ("illegal", "SIGILL"),
     ("floating", "SIGFPE"),
@@ -168,7 +172,7 @@ def signal_in(text: str) -> str | None:
     for name in (upper, f"SIG{upper}"):
         if signal_number(name) is not None:
             return name
-    low = word.lower()
+    low = word.lower().replace("_", " ")
     for words, name in _SIGNALS_IN_WORDS:
         if words in low:
             return name

@@ -16,9 +16,9 @@ _QUOTES: Final = "\"\u201c\u2018'`"
 _CLOSED: Final = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _MARKS: Final = f" {_QUOTES}"
 _DOUBT: Final = re.compile(
-    r"(?i)\b(?:means?|if|when(?:ever)?|whether|unless|would|could|may|might|should|e\.g\.|such as|"
-    r"instead of|how to|often|typically|usually|sometimes|commonly|indicates?|"
-    r"handl(?:e[sd]?|ing))(?!\w)"
+    r"(?i)\b(?:means?|if|when(?:ever)?(?! \w{2,20}ing\b)|whether|unless|would|could|may|might|"
+    r"should|e\.g\.|such as|instead of|how to|often|typically|usually|sometimes|commonly|"
+    r"indicates?|handl(?:e[sd]?|ing))(?!\w)"
 )
 _EXPLAINS: Final = re.compile(
     r"\W{0,4}(?:\([^()]{1,40}\) )?(?:always|never|means?|indicates?|signif(?:y|ies)|stands for|"

@@ -12,6 +12,15 @@ GLIBC: Final = Family(
     phrases=(
         Phrase(
             ClueKind.HEAP,
+            "glibc detected",
+            r"glibc detected \*\*\* .{1,200}?: (?P<detail>[\w() ]{3,40}: [\w ()!>-]{5,80}?)"
+            r"(?:: 0x|\s*\*\*\*|$)",
+            "*** glibc detected *** /usr/bin/serve: double free or corruption (!prev): "
+            "0x00005581c0de1234 ***",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
             "free(): ",
             r"(?:^|\W)(?P<detail>(?:munmap_chunk|free)\(\): (?:invalid (?:pointer|size|next size|"
             r"next->prev_inuse)|double free|unaligned|corrupted|too many)[\w ()>-]{0,60})",
@@ -193,7 +202,7 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Signal: ",
-            r"^(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20})\] )?Signal: (?:[A-Z][\w -]{3,40} )\("
+            r"^(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20})\] )?Signal: {1,4}(?:[A-Z][\w -]{3,40} )\("
             r"(?P<signal>\d{1,20})\)",
             "[node1:04242] Signal: Segmentation fault (11)",
         ),
@@ -221,7 +230,8 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             ") at pc=0x",
-            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)) \(0x[0-9a-f]{1,200}\) at"
+            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)|EXCEPTION_(?:ACCESS_VIOLATION|STACK_OVERFLOW|"
+            r"IN_PAGE_ERROR|ILLEGAL_INSTRUCTION|INT_DIVIDE_BY_ZERO)) \(0x[0-9a-f]{1,200}\) at"
             r" pc=0x[0-9a-f]{1,200}, "
             r"pid=(?P<pid>\d{1,20})",
             "#  SIGSEGV (0xb) at pc=0x00007f1be0001234, pid=4242, tid=4300",

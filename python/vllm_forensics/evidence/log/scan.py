@@ -18,6 +18,7 @@ from vllm_forensics.evidence.log import (
     records,
     titles,
     transcript,
+    unnamed,
     windows,
 )
 from vllm_forensics.evidence.log.book import BOOK
@@ -26,6 +27,7 @@ from vllm_forensics.evidence.log.hearsay import Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import (
+    HANDLED,
     NativeBlock,
     begins_lone_stack,
     is_own_frame,
@@ -44,6 +46,7 @@ from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
+from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
@@ -75,12 +78,15 @@ _NEEDLES: Final = tuple(
             *_STACKS,
             *_STOPS,
             *hearsay.NEEDLES,
+            HANDLED.encode(),
+            *unnamed.NEEDLES,
         )
     )
 )
 _MAX_UNFINISHED: Final = 1 << 20
 _MAX_CLUES: Final = 4_000
 _KEPT_AT_THE_END: Final = 200
+_MAX_CALL: Final = 600
 _MAX_PROCESSES: Final = 512
 _MAX_OPEN: Final = 64
 _TAIL: Final = 1 << 13
@@ -93,7 +99,8 @@ _BEGINNING: Final = 2_000
 _PREFIX: Final = re.compile(rb"\((\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(\d{1,9})[^()\n]{0,80}\)")
 _CLOCK: Final = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(
-    r"(?i)segmentation fault|segfault|core dumped|\bkilled\b|crash|SIGSEGV|SIGKILL|OOM"
+    r"(?i)segment(?:ation)? (?:fault|violation)|segfault|core dumped|\bkilled\b|crash|SIGSEGV|"
+    r"SIGKILL|OOM"
 )
 _SEEN_MAX: Final = 5
 _QUOTED: Final = "Worker failed with error '"
@@ -110,6 +117,12 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     for piece in as_utf8(pieces):
         scanner.feed(piece)
     return scanner.close()
+
+
+def _without_number(clue: Clue | None) -> Clue | None:
+    """A title repeats one line of many: its number need not be that of the process below."""
+    is_title = clue is not None and clue.kind is ClueKind.CHILD and clue.text.startswith("# ")
+    return replace(clue, pid=None) if clue is not None and is_title else clue
 
 
 def _is_lone(line: LogLine, block: Block | None) -> bool:
@@ -275,6 +288,8 @@ class _Scanner:
             life.last_time = time
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
+        if self._is_of_r(raw):
+            return
         for line in log_lines(raw, self._line):
             if line.pid is not None and line.tagged:
                 self._live(line.pid, line.name or "", line.time)
@@ -289,6 +304,13 @@ class _Scanner:
                     continue
             if has_needle:
                 self._phrase(line)
+
+    def _is_of_r(self, raw: bytes) -> bool:
+        """R's calls whose numbers lost the blank before them look like a runner's prefix."""
+        block = self._blocks.get("")
+        if not isinstance(block, NativeBlock) or block.source != "R" or raw[:3] != b"1: ":
+            return False
+        return block.feed(LogLine(self._line, "", raw[:_MAX_CALL].decode("utf-8", "replace")))
 
     def _one_handler(self, line: LogLine) -> Block | None:
         """UCX names host and process in the first line of its dump, and in no other."""
@@ -326,7 +348,7 @@ class _Scanner:
         return True
 
     def _phrase(self, line: LogLine) -> None:
-        clue = BOOK.read(line) or clue_of_heading(line)
+        clue = _without_number(BOOK.read(line) or clue_of_heading(line)) or read_unnamed(line)
         block = self._blocks.get(line.stream)
         if clue is None and is_defined(block, line):
             self._blocks.pop(line.stream, None)

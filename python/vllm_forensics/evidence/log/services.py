@@ -114,7 +114,7 @@ SHELL: Final = Family(
                 ClueKind.SIGNAL,
                 word,
                 r"^(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?(?:"
-                r"(?P<pid>\d{1,20}) )?"
+                r"(?P<pid>\d{2,20}) |\d )?"
                 rf"(?P<signal>{word})(?:: \d+)? *(?:\(core dumped\).*|$|  +\S.*|(?=[./]))",
                 example,
             )
@@ -180,7 +180,8 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "egmentation fault",
-            r"(?:^|`)\[\d{1,20}\] +[+-]? *(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
+            r"(?:(?:^|`)\[\d{1,20}\]|^ {4}) +[+-]? *"
+            r"(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
             "[1]    4242 segmentation fault (core dumped)  python serve.py",
         ),
         *(
@@ -345,7 +346,8 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "exited with code ",
-            r"(?:^|\W)(?P<name>[\w.-]{1,80}) exited with code (?P<exit>\d{1,3})\b",
+            r"(?:^|\W)(?:(?<=child |orker )(?P<pid>\d{1,20})|(?P<name>(?!\d{1,80} )[\w.-]{1,80})) "
+            r"exited with code (?P<exit>\d{1,3})\b",
             "api-1 exited with code 139",
             of_another=True,
         ),

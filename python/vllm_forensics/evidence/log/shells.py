@@ -46,7 +46,7 @@ ABROAD: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             word,
-            r"^(?:\S{1,200}: [^:]{1,20} ?\d{1,20}[:\uff1a] *)?(?:(?P<pid>\d{1,20}) )?"
+            r"^(?:\S{1,200} ?: [^:]{1,20} ?\d{1,20} ?[:\uff1a] *)?(?:(?P<pid>\d{1,20}) )?"
             rf"{re.escape(word)}(?: *[{_OPEN}].{{0,60}}[{_CLOSE}].*| {{2,}}.*|"
             rf".{{0,30}}[{_CLOSE}].*|\s*)$",
             f"{word}x)" if any(mark in word for mark in _OPEN) else f"{word} (core dumped)",

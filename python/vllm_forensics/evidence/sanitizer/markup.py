@@ -6,6 +6,9 @@ import re
 from typing import Final
 
 _ENTITY: Final = re.compile(r"&(?:[a-z]{2,6}|#\d{1,6}|#x[0-9a-fA-F]{1,6});")
+_ESCAPED: Final = re.compile(r"\\([()\[\].+*_-])")
+"""Markdown that was written by a program: free\\(\\)."""
+_DRIVE: Final = re.compile(r"\b[A-Za-z]:\\|\\{2}")
 _ENDS_LINE: Final = re.compile(r"<br ?/?>|</(?:p|div|tr|li|pre|summary)>")
 _TAG: Final = re.compile(
     r"</?(?:a|b|code|details|div|em|font|i|li|p|pre|s|samp|span|strong|summary|system-err|system-out"
@@ -59,6 +62,9 @@ def plain_text(text: str) -> str:
     if "&" in text and ";" in text:
         once = _ENTITY.sub(_character, text)
         text = _ENTITY.sub(_character, once).replace("\xa0", " ") if once != text else text
+        text = text.replace("\u200b", "")
+    if text.count("\\") > 1 and len(_ESCAPED.findall(text)) > 1 and _DRIVE.search(text) is None:
+        text = _ESCAPED.sub(r"\1", text)
     if "message repeated " in text:
         text = _REPEATED.sub(r"\1", text)
     if "](http" in text:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.native_frame import frame_in
 from vllm_forensics.evidence.log.native_stack import begins_lone_stack
 from vllm_forensics.evidence.log.scan import parse_incident_log
@@ -198,3 +199,88 @@ def test_paddles_innermost_call_stands_last() -> None:
         "pool::Predictor::Run()",
     ]
     assert {one.signal for one in others} == {"SIGSEGV"}
+
+
+@pytest.mark.parametrize(
+    ("log", "function", "module"),
+    [
+        (  # of Electron on macOS, whose last line was cut
+            "Received signal 11 SEGV_MAPERR 000000000048\n"
+            "0   Pool Framework   0x000000010a75eeb9 base::debug::StackTrace::StackTrace() + 9\n"
+            "1   Pool Framework   0x000000010a75ed81 base::StackDumpSignalHandler(int) + 23\n"
+            "2   ???              0x0000000000000001 0x0 + 1\n"
+            "3   Pool Framework   0x0000000104faaf35 ns::Pool::take(v8::Isolate*,\n",
+            "ns::Pool::take",
+            "Pool Framework",
+        ),
+        (  # behind ClickHouse's logger
+            "2026.01.15 08:12:45.123 [ 42 ] {} <Fatal> Daemon: Received signal Segmentation fault "
+            "(11)\n"
+            "2026.01.15 08:12:45.456 [ 42 ] {} <Fatal> Daemon: 2. ns::take(int) @ 0x1234 in "
+            "/opt/bin/poold\n",
+            "ns::take",
+            "poold",
+        ),
+        (  # Unreal's, all in one line
+            "Caught signal 11 Segmentation fault libpool.so!ns::Pool::take() const "
+            "[/src/pool.cpp:88] libpool.so!ns::run(int) [/src/run.cpp:12]\n",
+            "ns::Pool::take",
+            "libpool.so",
+        ),
+        (
+            "Fatal error. System.AccessViolationException: Attempted to read\n"
+            "   at Ns.Pool.Take(IntPtr, Ns.Block ByRef)\n   at Ns.Program.Main()\n",
+            "Ns.Pool.Take",
+            None,
+        ),
+        (
+            "(1092.10cc): Access violation - code c0000005 (first chance)\n"
+            "STACK_TEXT:\n"
+            "00000016`f1f7b508 00007ffa`3672ecd1 : 00000000`00000000 0 : pool!ns::take+0x2\n",
+            "ns::take",
+            "pool",
+        ),
+        (
+            "Crash reason:  SIGSEGV / SEGV_MAPERR\nThread 0 (crashed)\n"
+            " 0  libc.so.6 + 0x705ac\n 1  libpool.so!ns::take(int) [pool.cpp : 88 + 0x3]\n",
+            "ns::take",
+            "libpool.so",
+        ),
+    ],
+)
+def test_strangers_stacks_tell_the_place(log: str, function: str, module: str | None) -> None:
+    incident = explain_incident(parse_incident_log([log.encode()]), "log")
+
+    assert incident is not None
+    death = incident.first_death
+    assert (death.signal, death.function, death.module) == ("SIGSEGV", function, module)
+
+
+def test_a_kernels_oops_names_the_process_it_ran_for() -> None:
+    log = (
+        b"[ 1234.567890] BUG: kernel NULL pointer dereference, address: 0000000000000048\n"
+        b"[ 1234.567891] Oops: 0000 [#1] SMP\n"
+        b"[ 1234.567892] CPU: 3 PID: 4242 Comm: serve Tainted: G\n"
+        b"[ 1234.567893] RIP: 0010:pool_take+0x18/0x64 [pool]\n"
+        b"[ 1234.567894] Call Trace:\n[ 1234.567895]  pool_ioctl+0x3c/0x5c [pool]\n"
+    )
+
+    incident = explain_incident(parse_incident_log([log]), "log")
+
+    assert incident is not None
+    death = incident.first_death
+    assert (death.pid, death.name) == (4242, "serve")
+    assert (death.function, death.module) == ("pool_take", "pool")
+
+
+def test_a_titles_number_is_not_that_of_the_process_below() -> None:
+    log = (
+        b"# child 4100 exited on signal 11 (SIGSEGV)\n\n"
+        b"        Signal: 11 (SEGV)\n"
+        b"       Message: Process 4242 (poold) of user 48 dumped core.\n"
+    )
+
+    incident = explain_incident(parse_incident_log([log]), "log")
+
+    assert incident is not None
+    assert incident.first_death.pid == 4242

@@ -1,0 +1,215 @@
+"""What runtimes of languages far from Python print when they end: one line each, with its example.
+
+Sources: each runtime's own messages, as its documentation or its source prints them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_FAULTS: Final = (
+    (  # Dart
+        "si_signo=",
+        r"\bsi_signo=(?P<signal>[A-Z][\w ]{3,40})\(\d{1,2}\), si_code=",
+        "si_signo=Segmentation fault(11), si_code=1, si_addr=0x48",
+        None,
+    ),
+    (  # Nim
+        "SIGSEGV: Illegal storage access",
+        r"^(?P<signal>SIGSEGV): (?P<detail>Illegal storage access)",
+        "SIGSEGV: Illegal storage access. (Attempt to read from nil?)",
+        None,
+    ),
+    (  # Crystal
+        "Invalid memory access (signal ",
+        r"^(?P<detail>Invalid memory access) \(signal (?P<signal>\d{1,2})\) at address",
+        "Invalid memory access (signal 11) at address 0x48",
+        None,
+    ),
+    (  # Ada
+        "raised STORAGE_ERROR : ",
+        r"^raised (?P<detail>STORAGE_ERROR : (?:stack overflow|erroneous|SIGSEGV|Segm).{0,80})",
+        "raised STORAGE_ERROR : stack overflow or erroneous memory access",
+        "SIGSEGV",
+    ),
+    (  # Free Pascal
+        "untime error 216",
+        r"\bRuntime error 216 at \$?(?P<detail>[0-9A-Fa-f]{6,16})",
+        "Runtime error 216 at $0000000000401234",
+        "SIGSEGV",
+    ),
+    (  # Delphi, and Free Pascal with its exceptions
+        "EAccessViolation",
+        r"\bEAccessViolation(?: in module (?P<module>[\w.-]{1,80})|:)",
+        "Exception EAccessViolation in module serve.exe at 00012345.",
+        "SIGSEGV",
+    ),
+    (  # GnuCOBOL
+        "(signal SIG",
+        r"^\w{1,20}: (?:error: )?(?P<detail>.{3,80}) \(signal (?P<signal>SIG[A-Z]{2,6})\)$",
+        "libcob: error: attempt to reference unallocated memory (signal SIGSEGV)",
+        None,
+    ),
+    (  # Racket
+        " si_code ",
+        r"^(?P<signal>SIG(?:SEGV|BUS)) [A-Z_]{3,12} (?:si_code \d{1,3} )?fault on addr",
+        "SIGSEGV MAPERR si_code 1 fault on addr 0x48",
+        None,
+    ),
+    (  # PARI/GP
+        "bug in PARI/GP (",
+        r"\*{3} {1,4}bug in PARI/GP \((?P<signal>Segmentation Fault|Bus Error)\)",
+        "  ***   bug in PARI/GP (Segmentation Fault), please report.",
+        None,
+    ),
+    (  # CLISP
+        "SIGSEGV cannot be cured",
+        r"^(?P<signal>SIGSEGV) cannot be cured",
+        "SIGSEGV cannot be cured. Fault address = 0x48.",
+        None,
+    ),
+    (  # Octave; before version 5
+        " -- stopping myself",
+        r"\b(?P<signal>Segmentation fault|Bus error|Aborted|Illegal instruction) -- stopping "
+        r"myself",
+        "panic: Segmentation fault -- stopping myself...",
+        None,
+    ),
+    (  # ROOT
+        "*** Break *** ",
+        r"\*{3} Break \*{3} (?P<signal>segmentation violation|bus error|illegal instruction|"
+        r"floating point exception)",
+        " *** Break *** segmentation violation",
+        None,
+    ),
+    (  # Wine
+        "nhandled page fault on ",
+        r"\b(?:wine: |:)?(?P<detail>Unhandled page fault on \w{4,7} access to "
+        r"(?:0x)?[0-9A-Fa-f]{1,16})",
+        "wine: Unhandled page fault on read access to 0000000000000048 at address 0000000140001234",
+        "SIGSEGV",
+    ),
+    (
+        "nhandled exception: page fault on ",
+        r"\bUnhandled exception: (?P<detail>page fault on \w{4,7} access to 0x[0-9A-Fa-f]{1,16})",
+        "Unhandled exception: page fault on read access to 0x00000048 in 32-bit code (0x00401234).",
+        "SIGSEGV",
+    ),
+    (  # Visual Studio
+        ": 0xC0000005: ",
+        r"(?:Unhandled exception|Exception thrown) at 0x[0-9A-Fa-f]{6,16} "
+        r"(?:\((?P<module>[\w.-]{1,80})\) )?in [\w .-]{1,80}: 0xC0000005: "
+        r"(?P<detail>Access violation .{0,80})",
+        "Unhandled exception at 0x00007FF612341234 in serve.exe: 0xC0000005: Access violation "
+        "reading location 0x0000000000000048.",
+        "SIGSEGV",
+    ),
+    (  # OBS
+        "nhandled exception: c0000005",
+        r"^(?P<detail>Unhandled exception: c0000005)\b",
+        "Unhandled exception: c0000005",
+        "SIGSEGV",
+    ),
+    (  # Blender
+        "ExceptionCode  ",
+        r"^\W{0,8}ExceptionCode {1,20}: (?P<signal>EXCEPTION_(?:ACCESS_VIOLATION|STACK_OVERFLOW))",
+        "ExceptionCode         : EXCEPTION_ACCESS_VIOLATION",
+        None,
+    ),
+    (  # Mono and Unity
+        "Native Crash Reporting",
+        r"^\s{0,12}(?P<detail>Native Crash Reporting)$",
+        "\tNative Crash Reporting",
+        None,
+    ),
+    (
+        "OUTPUTTING STACK TRACE ==",
+        r"^=+ (?P<detail>OUTPUTTING STACK TRACE) =+$",
+        "========== OUTPUTTING STACK TRACE ==================",
+        None,
+    ),
+)
+_ENDS: Final = (
+    (  # Haskell
+        ": internal error: ",
+        r"^\S{1,80}: (?P<detail>internal error: \S.{1,200})$",
+        "serve: internal error: evacuate(static): strange closure type 12",
+    ),
+    (  # OCaml
+        "atal error: exception ",
+        r"^(?P<detail>Fatal error: exception \S.{0,200})",
+        "Fatal error: exception Stack_overflow",
+    ),
+    (  # Erlang
+        "_alloc: Cannot ",
+        r"^(?P<detail>\w{1,12}_alloc: Cannot (?:re)?allocate \d{1,20} bytes of memory.{0,60})",
+        'eheap_alloc: Cannot allocate 147852528 bytes of memory (of type "heap").',
+    ),
+    (
+        "rash dump is being written to: ",
+        r"^(?P<detail>Crash dump is being written to: erl_crash\.dump)",
+        "Crash dump is being written to: erl_crash.dump...done",
+    ),
+    (  # Swift
+        "atal error: ",
+        r"^(?:\S{1,200}:\d{1,6}: )?(?P<detail>Fatal error: (?!exception ).{1,200}: file .{1,200}, "
+        r"line \d{1,6})$",
+        "Fatal error: Index out of range: file Swift/ContiguousArrayBuffer.swift, line 600",
+    ),
+    (  # Microsoft's C runtime
+        "Debug Assertion Failed!",
+        r"^(?P<detail>Debug Assertion Failed!)",
+        "Debug Assertion Failed!",
+    ),
+    (  # Perl
+        "panic: ",
+        r"^(?P<detail>panic: (?:free from wrong pool|attempt to free|malloc|pad_|sv_|"
+        r"memory wrap).{0,80})",
+        "panic: free from wrong pool during global destruction.",
+    ),
+    (  # Android
+        "FATAL EXCEPTION: ",
+        r"\b(?P<detail>FATAL EXCEPTION: \S.{0,80})",
+        "E AndroidRuntime: FATAL EXCEPTION: main",
+    ),
+    (  # Java's machine
+        "#  Internal Error (",
+        r"^#  (?P<detail>Internal Error \(\S{1,200}:\d{1,6}\)), pid=(?P<pid>\d{1,20})",
+        "#  Internal Error (sharedRuntime.cpp:553), pid=4242, tid=4300",
+    ),
+    (  # Chromium
+        ":FATAL:",
+        r"^\[\d{1,9}:(?:\d{1,9}:)?\d{4}/\d{6}\.\d{1,9}:FATAL:"
+        r"(?P<detail>\S{1,80}\(\d{1,6}\)\] .{1,200})",
+        "[4242:4300:0115/081245.123456:FATAL:pool.cc(88)] GPU process isn't usable. Goodbye.",
+    ),
+)
+FAULTS: Final = Family(
+    source="a runtime's own handler",
+    phrases=(
+        *(
+            Phrase(ClueKind.SIGNAL, needle, pattern, example, signal=signal)
+            for needle, pattern, example, signal in _FAULTS
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "zend_mm_heap corrupted",
+            r"(?P<detail>zend_mm_heap corrupted)",
+            "zend_mm_heap corrupted",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "insufficient memory for the Java Runtime",
+            r"(?P<detail>There is insufficient memory for the Java Runtime Environment to "
+            r"continue)",
+            "# There is insufficient memory for the Java Runtime Environment to continue.",
+        ),
+    ),
+)
+ENDS: Final = Family(
+    source="a language runtime",
+    phrases=tuple(Phrase(ClueKind.ABORT, *row) for row in _ENDS),
+)

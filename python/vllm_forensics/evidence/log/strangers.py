@@ -1,0 +1,252 @@
+"""What programs far from Python print when they die: browsers, databases, games, .NET, kernels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.native_forms import OOPS
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_WORDS: Final = (
+    r"(?:Segmentation [Ff]ault|Bus [Ee]rror|Aborted|Abort|Illegal [Ii]nstruction|"
+    r"Floating [Pp]oint [Ee]xception)"
+)
+KERNELS: Final = Family(
+    source=OOPS,
+    phrases=tuple(
+        Phrase(ClueKind.SIGNAL, needle, pattern, example)
+        for needle, pattern, example in (
+            (
+                "Unable to handle kernel ",
+                r"(?P<detail>Unable to handle kernel .{1,80} at (?:virtual )?address "
+                r"[0-9a-f]{4,16})",
+                "[ 1234.567890] Unable to handle kernel NULL pointer dereference at virtual "
+                "address 0000000000000048",
+            ),
+            (
+                "BUG: kernel NULL pointer",
+                r"(?P<detail>BUG: kernel NULL pointer dereference, address: [0-9a-f]{4,16})",
+                "[ 1234.567890] BUG: kernel NULL pointer dereference, address: 0000000000000048",
+            ),
+            (
+                "BUG: unable to handle ",
+                r"(?P<detail>BUG: unable to handle (?:page fault|kernel .{1,60}) (?:for|at) "
+                r"(?:address: )?\S{4,20})",
+                "[ 1234.567890] BUG: unable to handle page fault for address: ffffffffc0de1234",
+            ),
+            (
+                "general protection fault, ",
+                r"(?P<detail>general protection fault, (?:probably|maybe) for .{1,120})",
+                "[ 1234.567890] general protection fault, probably for non-canonical address "
+                "0xdead000000000100: 0000 [#1] SMP",
+            ),
+            (
+                "kernel BUG at ",
+                r"(?P<detail>kernel BUG at \S{1,160}:\d{1,6}!)",
+                "[ 1234.567890] kernel BUG at mm/slub.c:42!",
+            ),
+            (
+                "Kernel panic - not syncing",
+                r"(?P<detail>Kernel panic - not syncing: .{1,160})",
+                "[ 1234.567890] Kernel panic - not syncing: Fatal exception in interrupt",
+            ),
+            (
+                "Internal error: Oops",
+                r"(?P<detail>Internal error: Oops.{1,80})",
+                "[ 1234.567890] Internal error: Oops: 96000004 [#1] PREEMPT SMP",
+            ),
+        )
+    ),
+)
+BROWSERS: Final = Family(
+    source="a browser's engine",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "Received signal ",
+            r"\bReceived signal (?P<signal>\d{1,2}) (?:[A-Z]{3,4}_[A-Z]{3,10}|<unknown>)"
+            r"(?: (?P<detail>[0-9a-f]{6,16}))?",
+            "Received signal 11 SEGV_MAPERR 000000000048",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "egmentation fault at address ",
+            r"\b(?P<detail>(?P<signal>[Ss]egmentation fault) at address (?:0x)?"
+            r"[0-9A-Fa-f]{1,16})\b",
+            "panic(main thread): Segmentation fault at address 0x48",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "# Fatal error in ",
+            r"^# (?P<detail>Fatal error in .{1,200})",
+            "# Fatal error in , line 0",
+        ),
+    ),
+)
+DATABASES: Final = Family(
+    source="a server",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "Received signal ",
+            rf"\bReceived signal (?P<signal>{_WORDS})(?: \(\d{{1,2}}\))",
+            "<Fatal> BaseDaemon: (version 23.8.1.1) (from thread 4300) (no query) Received signal "
+            "Segmentation fault (11)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Got signal: ",
+            rf"\bGot signal: (?P<signal>\d{{1,2}}) \({_WORDS}\)",
+            "F  -        [conn42] Got signal: 11 (Segmentation fault).",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Invariant failure",
+            r"(?P<detail>Invariant failure:? .{1,200})",
+            "F  -        [conn42] Invariant failure block != nullptr src/pool.cpp 88",
+            signal="SIGABRT",
+        ),
+    ),
+)
+GAMES: Final = Family(
+    source="a game engine",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            " caught.",
+            r"^Signal (?P<signal>\d{1,2}) caught\.$",
+            "Signal 11 caught.",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "] [Line: ",
+            r"(?P<detail>Assertion failed: .{1,200}? \[File:\S{1,200}\]) \[Line: \d{1,6}\]",
+            "Assertion failed: Pool != nullptr [File:/src/Pool.cpp] [Line: 88]",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Unhandled Exception: ",
+            r"\bUnhandled Exception: (?P<detail>(?P<signal>SIG[A-Z]{2,6}): .{1,160})",
+            "Unhandled Exception: SIGSEGV: invalid attempt to read memory at address "
+            "0x0000000000000048",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Unhandled Exception: ",
+            r"\bUnhandled Exception: (?P<detail>EXCEPTION_(?P<signal>ACCESS_VIOLATION) .{1,160})",
+            "Unhandled Exception: EXCEPTION_ACCESS_VIOLATION reading address 0x0000000000000048",
+            signal="SIGSEGV",
+        ),
+    ),
+)
+MINIDUMPS: Final = Family(
+    source="a debugger",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "rash reason:  ",
+            r"\bCrash reason:  (?P<signal>SIG[A-Z]{2,6}|EXC_BAD_ACCESS|EXCEPTION_[A-Z_]{6,30}?)"
+            r"(?:_READ|_WRITE|_EXEC)?\b(?P<detail> / .{1,60})?",
+            "Crash reason:  SIGSEGV / SEGV_MAPERR",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "ccess violation - code c0000005",
+            r"\b(?P<signal>Access violation) - code c0000005\b",
+            "(1092.10cc): Access violation - code c0000005 (first chance)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "ExceptionCode: ",
+            r"^\W{0,24}ExceptionCode: .{0,80}?\((?P<signal>Access violation|"
+            r"EXCEPTION_ACCESS_VIOLATION)",
+            "   ExceptionCode: c0000005 (Access violation)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "EXCEPTION_CODE: ",
+            r"^\W{0,8}EXCEPTION_CODE: \(NTSTATUS\) 0x[Cc]0000005\b",
+            "EXCEPTION_CODE: (NTSTATUS) 0xc0000005 - The instruction referenced memory",
+            signal="SIGSEGV",
+        ),
+    ),
+)
+INTERPRETERS: Final = Family(
+    source="a language runtime",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "PANIC: unprotected error in call",
+            r"(?P<detail>PANIC: unprotected error in call to Lua API \((?!%).{0,200})",
+            "PANIC: unprotected error in call to Lua API (attempt to index a nil value)",
+            in_prose=True,
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "CORRUPTION WARNING in SBCL pid ",
+            r"CORRUPTION WARNING in SBCL pid (?P<pid>\d{1,20})",
+            "CORRUPTION WARNING in SBCL pid 4242 tid 4300:",
+        ),
+    ),
+)
+DOTNET: Final = Family(
+    source=".NET",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "System.AccessViolationException",
+            r"(?:^|Fatal error\. |Unhandled [Ee]xception[:.] )(?P<detail>System\.AccessViolation"
+            r"Exception: .{1,160})",
+            "Fatal error. System.AccessViolationException: Attempted to read or write protected "
+            "memory.",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Internal CLR error",
+            r"^(?P<detail>Fatal error\. Internal CLR error\..{0,40})",
+            "Fatal error. Internal CLR error. (0x80131506)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Got a SIG",
+            r"\bGot a (?P<signal>SIG[A-Z]{2,6}) while executing native code\b",
+            "Got a SIGSEGV while executing native code. This usually indicates",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "tack overflow.",
+            r"^(?P<detail>Stack overflow\.)$",
+            "Stack overflow.",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Unhandled exception. ",
+            r"^(?P<detail>Unhandled exception\. [\w.]{1,120}Exception: .{1,200})",
+            "Unhandled exception. System.InvalidOperationException: the pool is closed",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Unhandled Exception: ",
+            r"^(?P<detail>Unhandled Exception: [\w.]{1,120}Exception: .{1,200})",
+            "Unhandled Exception: System.InvalidOperationException: the pool is closed",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "rocess terminated. ",
+            r"^(?P<detail>Process terminated\. \S.{1,200})",
+            "Process terminated. Assertion failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            'Exception in thread "main" ',
+            r"^(?P<detail>Exception in thread \"main\" [\w.$]{1,200}(?:Exception|Error)\b"
+            r".{0,200})",
+            'Exception in thread "main" java.lang.UnsatisfiedLinkError: no pool in the path',
+        ),
+    ),
+)
