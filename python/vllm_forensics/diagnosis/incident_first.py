@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate, islice
 from typing import Final
 
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
@@ -111,14 +113,16 @@ def is_death(clue: Clue) -> bool:
 
 def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Clue]) -> Clue | None:
     """The exception that came before every other death and was not survived."""
+    notices = _Notices(clues)
+    children = [clue for clue in clues if clue.kind is ClueKind.CHILD]
     for clue in raised:
         if first is not None and clue.kind is ClueKind.ENVIRONMENT and _explains(clue, first):
             return clue
         if first is not None and clue.line > first.line:
             return None
-        noticed = _noticed(clues, clue)
+        noticed = notices.below(clue)
         if first is None:
-            if not _is_consequence(clue, clues):
+            if not _is_consequence(clue, children):
                 return clue
         elif noticed is not None and noticed.line <= first.line and first.source not in _ANY_TIME:
             return clue
@@ -147,21 +151,25 @@ def _explains(clue: Clue, first: Clue) -> bool:
     }
 
 
-def _noticed(clues: Sequence[Clue], of: Clue) -> Clue | None:
-    """The first word of another process that something had ended."""
-    return next(
-        (
+class _Notices:
+    """The words of others that something had ended."""
+
+    def __init__(self, clues: Sequence[Clue]) -> None:
+        self._clues = [
             clue
             for clue in clues
-            if clue.line > of.line
-            and (
-                clue.kind is ClueKind.ECHO
-                or (clue.kind is ClueKind.CHILD and not clue.signal)
-                or _waited_for(clue, of)
-            )
-        ),
-        None,
-    )
+            if clue.kind in {ClueKind.ECHO, ClueKind.HANG}
+            or (clue.kind is ClueKind.CHILD and not clue.signal)
+        ]
+        self._reached = list(accumulate((clue.line for clue in self._clues), max))
+
+    def below(self, of: Clue) -> Clue | None:
+        """The first that stands below a clue."""
+        for clue in islice(self._clues, bisect_right(self._reached, of.line), None):
+            is_notice = clue.kind is not ClueKind.HANG or _waited_for(clue, of)
+            if is_notice and clue.line > of.line:
+                return clue
+        return None
 
 
 def _waited_for(clue: Clue, of: Clue) -> bool:
@@ -169,11 +177,9 @@ def _waited_for(clue: Clue, of: Clue) -> bool:
     return clue.kind is ClueKind.HANG and of.writer not in {None, clue.writer}
 
 
-def _is_consequence(clue: Clue, clues: Sequence[Clue]) -> bool:
+def _is_consequence(clue: Clue, children: Sequence[Clue]) -> bool:
     """Was it raised where somebody had noticed a death before, further out in the tree?"""
-    before = next(
-        (one for one in clues if one.kind is ClueKind.CHILD and one.line < clue.line), None
-    )
+    before = next((one for one in children if one.line < clue.line), None)
     if before is None:
         return False
     inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
@@ -234,8 +240,9 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return False  # another process's
     if clue.source == "python" and first.of_another:
         return False  # who tells of the dead one, not the dead one itself
-    has_place = any(one.native for one in (first, *found))
-    return first.kind in _WITH_PLACE and not has_place and distance < _NEAR
+    if first.kind not in _WITH_PLACE or distance >= _NEAR:
+        return False
+    return not any(one.native for one in (first, *found))
 
 
 def _agrees(first: Clue, clue: Clue) -> bool:

@@ -30,7 +30,8 @@ def without_strangers(reading: IncidentReading) -> IncidentReading:
     known |= {clue.writer_pid for clue in own}
     known.discard(None)
     told = [clue for clue in own if is_death(clue) or clue.kind in _TELLS]
-    told += [clue for clue in reading.clues if clue not in own and subject_pid(clue) in known]
+    machines = [clue for clue in reading.clues if clue.source in _OF_MACHINES]
+    told += [clue for clue in machines if subject_pid(clue) in known]
     if not known or not told:
         return reading
     names = _words(
@@ -41,11 +42,7 @@ def without_strangers(reading: IncidentReading) -> IncidentReading:
         )
         if name is not None
     )
-    strangers = {
-        id(clue)
-        for clue in reading.clues
-        if clue.source in _OF_MACHINES and _is_stranger(clue, known, names)
-    }
+    strangers = {id(clue) for clue in machines if _is_stranger(clue, known, names)}
     if not strangers:
         return reading
     kept = tuple(clue for clue in reading.clues if id(clue) not in strangers)

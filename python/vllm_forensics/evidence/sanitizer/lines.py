@@ -24,7 +24,7 @@ _ODD: Final = bytes((*b"\0\n\r\x1b\\", *range(0x80, 0x100)))
 _TELLING: Final = _ODD + b"^&#<=[]"
 """With one of these, each mark begins that a clean line has none of."""
 _ANSI: Final = re.compile(
-    r"(?:\x1b|#033|\^\[|\\u001b|\\x1b|\\033)(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]{0,200}(?:\x07|$))"
+    r"(?:\x1b|#033|\^\[|\\u001b|\\x1b|\\033)(?:\[[0-?]*[ -/]*[@-~]|\](?>[^\x07]{0,200})(?:\x07|$))"
 )
 _ANSI_WITHOUT_ESCAPE: Final = re.compile(r"\[\d{0,2}(?:;\d{1,3}){0,4}m")
 _PLAIN: Final = ("    #", "  0x", "=>0x", "==", "0x", "SUMMARY: ", "READ of", "WRITE of")

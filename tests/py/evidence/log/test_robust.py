@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.py.support.steps import steps
 
-from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.evidence.log.book import FAMILIES
 from vllm_forensics.evidence.log.scan import parse_incident_log
 
@@ -29,7 +29,7 @@ ALPHABET = [
 
 
 def read(data: bytes) -> None:
-    explain_incident(parse_incident_log([data]), "log")
+    explain_incidents(parse_incident_log([data]), "log")
 
 
 @given(st.binary(max_size=2000))
@@ -63,6 +63,13 @@ def test_a_log_cut_anywhere(log: bytes, where: float) -> None:
 
 HOSTILE = {
     "tracebacks": b'Traceback (most recent call last):\n  File "a.py", line 1, in f\nE: x\n',
+    "exceptions": b'Traceback (most recent call last):\n  File "a.py", line 1, in f\nOSError: %d\n',
+    "members": b'  | Traceback (most recent call last):\n  |   File "a", line 1\n  | OSError: x\n',
+    "lives": b"[INFO] Booting worker with pid: %d\nFatal Python error: Aborted\n\n",
+    "gdb": b"#0  0x00007f1be0001234 in f (a=1) at a.c:1\n#1  0x00007f1be0001238 in g () at a.c:2\n",
+    "terminals": b"\x1b]" * 60 + b"Segmentation fault\n",
+    "boxes": "\u2502".encode() + b" " * 60 + b"Segmentation fault (core dumped)\n",
+    "unknown letters": "字".encode() + b" Segmentation fault (core dumped)\n",
     "open tracebacks": b"Traceback (most recent call last):\n",
     "frames": b'  File "a.py", line 1, in f\n',
     "dumps": b"Fatal Python error: Aborted\nCurrent thread 0x1 (most recent call first):\n",
