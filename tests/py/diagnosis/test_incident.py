@@ -318,6 +318,8 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "Such a container is usually listed as stopped with exit code 137.",
         "# NCCL error when I run the example, what can I do?",
         "Version 0.1.92 seems to cause a segmentation fault.",
+        "# [Bugfix] Prevent a server crash on empty input",
+        "# Debugging an engine that crashes",
         "# Fix a segmentation fault in the block manager",
         "# [Bugfix] The server segfaults on empty input",
         "# Handle a server that crashes with SIGSEGV",
@@ -1182,3 +1184,43 @@ def test_a_traceback_that_was_moved_to_the_right_is_read_to_its_end() -> None:
 
     assert death.cause.detail == "ValueError: no such pool"
     assert death.python_function == "load"
+
+
+@pytest.mark.parametrize(
+    ("title", "role", "signal"),
+    [
+        ("# [Bug]: Worker Process Crash with two adapters", ProcessRole.WORKER, None),
+        ("# EngineCore crashes when the cache is full", ProcessRole.ENGINE_CORE, None),
+        ("# llama-server keeps crashing", ProcessRole.MAIN, None),
+        ("# Keeps failing: an empty sequence, then SIGABRT", ProcessRole.MAIN, "SIGABRT"),
+    ],
+)
+def test_a_title_that_says_who_ended_tells_a_death_of_unknown_cause(
+    title: str, role: ProcessRole, signal: str | None
+) -> None:
+    death = incident_of(title, "", "Here is what I did.").first_death
+
+    assert (death.role, death.signal) == (role, signal)
+    assert death.cause.certainty is not Certainty.PROVED
+
+
+def test_a_worker_that_exited_with_a_status_is_the_dead_one_and_not_who_noticed() -> None:
+    death = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/train.py", line 12, in handler',
+        "RuntimeError: DataLoader worker (pid 80064) exited unexpectedly with exit code 1.",
+    ).first_death
+
+    assert (death.pid, death.role, death.exit) == (80064, ProcessRole.WORKER, 1)
+    assert death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_a_wait_for_a_workers_answer_is_no_exception_of_its_own() -> None:
+    death = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3.11/multiprocessing/queues.py", line 108, in get',
+        "    raise Empty",
+        "_queue.Empty",
+    ).first_death
+
+    assert death.cause.kind is CauseClass.UNKNOWN

@@ -24,6 +24,15 @@ _CRASH: Final = re.compile(
     r"(?i)\b(?:segment(?:ation)?[ -]faults?|seg[ -]?fault(?:s|ed|ing)?|SIGSEGV|"
     r"illegal instruction|signal \(?11)\b"
 )
+_SIGNAL: Final = re.compile(r"\bSIG(?:ABRT|BUS|ILL|FPE)\b")
+"""In a title alone: elsewhere it is too seldom somebody's own."""
+_CRASHED: Final = re.compile(
+    r"(?i)\b(?P<name>EngineCore|engine(?: core)?|worker|actor|scheduler|raylet|server|vllm|sglang|"
+    r"triton|ollama|[\w-]{1,30}[ -]server|process|program|script)(?: (?:process|proc|server))?"
+    r"(?: (?:keeps?|always|randomly|suddenly|unexpectedly))? "
+    r"(?:crash(?:e[sd]|ing)?|died|dies|(?:was|is|gets|got) killed)\b"
+)
+"""In a title: who ended, and not of what."""
 _SAW: Final = re.compile(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
@@ -88,28 +97,41 @@ class Hearsay:
         self._is_work = False
         self._told = 0
 
-    def begin(self, start: bytes) -> None:
-        """Look at the beginning of the text: in that of a change or a guide nobody is believed."""
+    def begin(self, start: bytes) -> Clue | None:
+        """What the title tells; in the text of a change or a guide nobody is believed."""
         lines = start.decode("utf-8", "replace").split("\n")[:_FIRST]
-        title = next((line for line in lines if _TITLE.match(line) is not None), "")
+        titles = (one for one in enumerate(lines, 1) if _TITLE.match(one[1]) is not None)
+        number, title = next(titles, (0, ""))
         is_wish = _WISHES.match(title) is not None
         self._is_work = is_wish or _OF_WORK.search(title) is not None
+        if self._is_work or _CRASH.search(title) is not None:
+            return None  # its own word is read with the others
+        match = _SIGNAL.search(title) or _CRASHED.search(title)
+        if match is None:
+            return None
+        line = LogLine(number, "", title.rstrip("\r"))
+        return self._clue(line, match, match.groupdict().get("name") or _who(title, match))
 
     def read(self, line: LogLine) -> Clue | None:
         """What the line says of a crash."""
+        is_title = line.number <= _FIRST and _TITLE.match(line.text) is not None
         match = _CRASH.search(line.text)
         if match is None or self._told >= _MAX:
             return None
-        is_title = line.number <= _FIRST and _TITLE.match(line.text) is not None
         is_title = is_title and len(_CRASH.sub("", line.text)) > _BARE
         is_told = not self._is_work and _RECORD.match(line.text) is None
         is_told = is_told and (is_title or _is_told(line.text, match))
         self._told += 1
+        if not is_told:
+            return replace(self._clue(line, match, None), kind=ClueKind.MENTION)
+        return self._clue(line, match, _who(line.text, match))
+
+    def _clue(self, line: LogLine, match: re.Match[str], name: str | None) -> Clue:
         start = max(0, match.start() - _SHOWN // 2)
         return replace(
-            clue_at(line, ClueKind.HEARSAY if is_told else ClueKind.MENTION, "somebody"),
+            clue_at(line, ClueKind.HEARSAY, "somebody"),
             of_another=True,
-            name=_who(line.text, match) if is_told else None,
+            name=name,
             signal=signal_in(match[0]),
             detail=f"as line {line.number} says: {line.text[start : match.end() + _SHOWN].strip()}",
         )

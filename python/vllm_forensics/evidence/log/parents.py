@@ -47,8 +47,8 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "exited unexpectedly",
-            r"(?P<name>DataLoader worker) \(pid\(s\) (?P<pid>\d{1,20})[\d, ]*\) exited"
-            r" unexpectedly",
+            r"(?P<name>DataLoader worker) \(pid(?:\(s\))? (?P<pid>\d{1,20})[\d, ]*\) exited"
+            r" unexpectedly(?: with exit code (?P<exit>\d{1,3}))?",
             "RuntimeError: DataLoader worker (pid(s) 4242) exited unexpectedly",
             of_another=True,
         ),

@@ -44,8 +44,8 @@ ECHO_TYPES: Final = frozenset(
         "BaseExceptionGroup", "IncompleteReadError", "KeyboardInterrupt", "MQEngineDeadError",
         "ClientDisconnect", "RemoteProtocolError", "ServerDisconnectedError", "SystemExit",
         "TerminatedWorkerError", "ActorDiedError", "RayActorError", "ClientConnectorError",
-        "ClientOSError", "ReadError", "APIConnectionError", "StreamClosedError", "CommClosedError",
-        "KilledWorker",
+        "ClientOSError", "Empty", "ReadError", "APIConnectionError", "StreamClosedError",
+        "CommClosedError", "KilledWorker",
     }
 )  # fmt: skip
 """Exceptions that tell of another process's end, or of somebody's wish to end this one."""

@@ -158,6 +158,14 @@ CXX: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            "[TensorRT-LLM][ERROR] ",
+            r"^\W{0,4}(?P<detail>\[TensorRT-LLM\]\[ERROR\] (?:[\w:]{1,60}Exception: )?"
+            r"(?:\[TensorRT-LLM\]\[ERROR\] )?(?:Assertion failed|CUDA runtime error)\b.{1,200})",
+            "[TensorRT-LLM][ERROR] Assertion failed: block != nullptr (/src/cache.cpp:88)",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "Check failed: ",
             r"(?P<detail>Check failed: .{1,200})",
             "F0115 08:12:45.123456 4242 allocator.cc:77] Check failed: block != nullptr",

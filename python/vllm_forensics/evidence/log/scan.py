@@ -240,7 +240,9 @@ class _Scanner:
     def _read(self, data: bytes, end: int) -> None:
         self._sanitized.feed(data[:end] if end < len(data) else data, self._line)
         if not self._line:
-            self._hearsay.begin(data[:_BEGINNING])
+            told = self._hearsay.begin(data[:_BEGINNING])
+            if told is not None:
+                self._add(told)
         position, first = 0, self._line
         search = Search(data, self._words, end)
         hit = search.next_hit(0)
