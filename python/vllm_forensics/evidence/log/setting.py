@@ -154,11 +154,12 @@ class Setting:
             at = clue.line - 1
             if at in literal or any(at in part for part in passed):
                 continue
-            if clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
+            is_near = at < len(lines)
+            if is_near and clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
                 continue
             if clue.kind is ClueKind.STACK and _is_of_the_living(clue, lines):
                 continue
-            if at >= len(lines):
+            if not is_near:
                 heard.append(clue)
             elif not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
                 is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(lines, at))
