@@ -25,6 +25,12 @@ _ENCODED: Final = (b"\xff\xfe", b"\xfe\xff")
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1b\x08\x00"))
 _MAX_CONTROLS: Final = 0.05
 _MAX_ZEROS: Final = 0.3
+_JSON_ANSWER: Final = re.compile(rb'\s*\{\s*"schema": ?"(forensics\.[a-z]{1,20}/\d{1,3})"')
+_TEXT_ANSWER: Final = re.compile(
+    "(?:\x1b\\[[\\d;]{1,20}m)?(━━ (?:SIG[A-Z]{2,7}|.{1,80} died first)|"
+    "[\\d,]{1,9} (?:(?:core|source)s?(?: ·|: )|(?:report|incident)s? in [\\d,]{1,15} lines?)|"
+    "Nothing crashed; )".encode()
+)
 _BINARY: Final = (b"\x7fELF", b"\x89PNG", b"SQLite format 3\0", b"\x80\x02", b"%PDF")
 
 
@@ -51,9 +57,12 @@ def kind_of(head: bytes) -> SourceKind | None:
     return SourceKind.LOG
 
 
-def answer_schema(head: bytes) -> str | None:
-    """`forensics.core/1` where the file is an answer of this tool, which is no evidence."""
-    match = re.match(rb'\s*\{\s*"schema": ?"(forensics\.[a-z]{1,20}/\d{1,3})"', head)
+def answer_in(head: bytes) -> str | None:
+    """What answer of this tool a file is, which is no evidence; None: it is none.
+
+    Its schema where it is JSON, else the words of its first line.
+    """
+    match = _JSON_ANSWER.match(head) or _TEXT_ANSWER.match(head)
     return match[1].decode() if match else None
 
 

@@ -17,7 +17,7 @@ from vllm_forensics.diagnosis.syscalls import explain_syscalls
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.journal_text import as_log
 from vllm_forensics.evidence.log.scan import parse_incident_log
-from vllm_forensics.evidence.source_kind import HEAD, answer_schema, kind_of
+from vllm_forensics.evidence.source_kind import HEAD, answer_in, kind_of
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.log_symbols import LogNamer
@@ -67,10 +67,10 @@ def of_crash(crash: Crash, file: EvidenceFile) -> Found:
 
 def of_text(file: EvidenceFile, namer: LogNamer | None) -> Iterator[Found]:
     """What any file gives that is no core. `namer` names the offsets in logs."""
-    schema = answer_schema(file.head)
+    answer = answer_in(file.head)
     kind = kind_of(file.head)
-    if schema is not None:
-        error = f"is an answer ({schema}), not evidence: not read"
+    if answer is not None:
+        error = f"is an answer ({answer.strip(' :·━')}), not evidence: not read"
         yield _passed_over(file, error, "give what it was made of")
     elif kind is None:
         error = "is neither a core nor text: not read"

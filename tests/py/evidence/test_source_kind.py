@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_forensics.evidence.source_kind import answer_schema, kind_of
+from vllm_forensics.evidence.source_kind import answer_in, kind_of
 from vllm_forensics.model.joined import SourceKind
 
 TRACED = b'7 1768464765.1 read(3, "", 1) = 0\n7 1768464765.2 +++ exited with 0 +++\n'
@@ -42,8 +42,26 @@ def test_the_beginning_tells_the_kind(name: str) -> None:
 
 
 def test_an_answer_of_this_tool_is_known() -> None:
-    assert answer_schema(b'{\n  "schema": "forensics.incident/1",\n') == "forensics.incident/1"
-    assert answer_schema(b'{"schema": "other/1"}') is None
+    assert answer_in(b'{\n  "schema": "forensics.incident/1",\n') == "forensics.incident/1"
+    assert answer_in(b'{"schema": "other/1"}') is None
+    for text in (
+        "━━ SIGSEGV · f read address 0x8 ━━━━\n",
+        "━━ \x1b[0mworker 42 died first · native fault ━━\n",
+        "\x1b[1;31m━━ SIGABRT · abort in f\n",
+        "42 cores · 6 different crashes\n",
+        "3 sources: 1 core · 2 logs\n",
+        "1 report in 162 lines\n",
+        "1 incident in 22 lines\n",
+        "Nothing crashed; the status was 0.\n",
+    ):
+        assert answer_in(text.encode()) is not None, text
+    for text in (
+        "3 sources of error\n",
+        "1 core dumped\n",
+        "2 reports in total\n",
+        "━━━ test ━━━\n",
+    ):
+        assert answer_in(text.encode()) is None, text
 
 
 @given(st.binary(max_size=2000))
