@@ -27,8 +27,10 @@ _LESSON: Final = re.compile(
     r"vous (?:pouvez|obtenez|entrez|verrez|devez)|tapez|par exemple|"
     r"por ejemplo|por exemplo|puedes|podemos|voc\u00ea pode|significa|geralmente|generalmente|"
     r"zum beispiel|bedeutet|normalerweise|k\u00f6nnen sie|"
-    r"\u043d\u0430\u043f\u0440\u0438\u043c\u0435\u0440|\u043e\u0437\u043d\u0430\u0447\u0430\u0435\u0442|\u043e\u0431\u044b\u0447\u043d\u043e|\u043c\u043e\u0436\u043d\u043e)\b|"
+    r"\u043d\u0430\u043f\u0440\u0438\u043c\u0435\u0440|\u043e\u0437\u043d\u0430\u0447\u0430\u0435\u0442|\u043e\u0431\u044b\u0447\u043d\u043e|\u043c\u043e\u0436\u043d\u043e|"
+    r"\u0432\u044b\u043f\u043e\u043b\u043d\u0438\u0442\u0435|\u0437\u0430\u043f\u0443\u0441\u0442\u0438\u0442\u0435|\u043f\u043e\u043a\u0430\u0437\u0430\u0442\u044c|ex\u00e9cutez|lancez|ejecuta|ejecute)\b|"
     r"\u901a\u5e38|\u8868\u793a|\u610f\u5473\u7740|\u8fd9(?:\u53ef\u80fd)?\u662f|"
+    r"\u8ba8\u8bba|\u5148\u770b|"
     r"\u54b1\u4eec|\u6211\u4eec(?:\u6765|\u5c06|\u5e76)|\u672c\u6587|\u6307\u7684\u662f|\u4e00\u822c|\u4f8b\u5982|\u5982\u4e0b|\u5c31\u4f1a|\u6211\u4eec\u53ef\u4ee5|"
     r"\ub2e4\uc74c\uacfc \uac19\uc740|\uc774 \uacbd\uc6b0|"
     r"\u6b21\u306e\u3088\u3046\u306a|\u4f8b\u3048\u3070|\u5834\u5408\u304c\u3042\u308a\u307e\u3059|"
@@ -50,13 +52,15 @@ _HEADING: Final = re.compile(
 _ENTRY: Final = re.compile(
     r"(?P<entry>\*\*.{0,60}[\"\u201c`].{4,80}[\"\u201d`].{0,60}:\W{0,3}$)|"
     r"(?P<message>#{3,6} (?:\w{1,12}: )?[\"\u201c`'].{4,120}[\"\u201d`']$)|"
-    r"\s*\W{0,5}(?:(?P<symptom>symptoms?)|(?P<cause>(?:possible |common |likely )?causes?)|"
-    r"(?P<solution>solutions?|remed(?:y|ies)|workarounds?))\W{0,5}(?::|$)|"
+    r"\s*\W{0,5}(?:(?P<symptom>symptoms?|\u75c7\u72b6|\u73b0\u8c61)|"
+    r"(?P<cause>(?:possible |common |likely )?causes?)|"
+    r"(?P<solution>solutions?|\u89e3\u51b3(?:\u65b9\u6848|\u529e\u6cd5|\u65b9\u6cd5)|remed(?:y|ies)|workarounds?))\W{0,5}(?:[:\uff1a]|$)|"
     r"\W{0,4}Q\d{0,2}(?P<question>[.:] )|\W{0,4}A\d{0,2}(?P<answer>[.:] )",
     re.IGNORECASE,
 )
 """The parts of an entry of a list of known problems."""
 _TERM: Final = re.compile(
+    r"\|? {0,3}`[^`|]{4,120}` {0,60}\| \S|"
     r"\s*(?:[-*+] |\d{1,3}[.)] )\*{0,2}[`\"\u201c].{4,120}?[`\"\u201d]\*{0,2} "
     r"(?:is|are|means?|indicates?|signals?)\b"
 )
@@ -170,12 +174,19 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
     return Lessons.ALL if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 
 
+def begins_in_fence(lines: Sequence[str]) -> bool:
+    """Was the text's beginning cut off within a fence?"""
+    fences = [at for at, line in enumerate(lines) if _is_fence(line)]
+    if len(fences) % 2 == 0 or lines[fences[0]].strip(" >`~"):
+        return False
+    above = lines[: fences[0]]
+    return not any(line.startswith("#") or is_prose(line) for line in above)
+
+
 def _outside_fences(lines: Sequence[str]) -> list[str]:
     """What a person wrote around what he pasted."""
     found: list[str] = []
-    fences = [at for at, line in enumerate(lines) if _is_fence(line)]
-    is_cut = len(fences) % 2 == 1 and not lines[fences[0]].strip(" >`~")
-    is_inside = is_cut and not any(map(is_prose, lines[: fences[0]]))
+    is_inside = begins_in_fence(lines)
     for line in lines:
         if _is_fence(line):
             is_inside = not is_inside

@@ -24,6 +24,7 @@ _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
+_PROVING: Final = {ClueKind.MEMORY, ClueKind.ENVIRONMENT, ClueKind.GPU, ClueKind.HANG}
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segment violation", "SIGSEGV"),
@@ -106,7 +107,8 @@ class PhraseBook:
             if voice is Voice.SHOWN or _is_literal(text, match):
                 continue
             clue = _clue(line, phrase, source, match.groupdict())
-            is_told = voice is Voice.TOLD and phrase.kind in _OWN_WORDS and not phrase.of_another
+            is_own = phrase.kind in _OWN_WORDS and not phrase.of_another
+            is_told = voice is Voice.TOLD and (is_own or phrase.kind in _PROVING)
             return replace(clue, is_told=True) if clue is not None and is_told else clue
         return None
 

@@ -38,7 +38,9 @@ _POSSIBLE: Final = re.compile(
     r"(?i)\b(?:can|could|may|might|would|will|should) (?:\w{1,12} ){0,2}(?:lead|result|cause|"
     r"trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
     r"\b(?:e\.g\.|i\.e\.|such as|for example|instead of|rather than|search(?:es)? for|"
-    r"looks? for|known as|leads? to|if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:your?|a|an)|"
+    r"looks? for|known as|leads? to|"
+    r"if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:your?|a|an)|"
+    r"(?:[Ll]ook|[Cc]heck|[Ww]atch|[Gg]rep)\b.{0,60} for(?= \W{0,3}$)|"
     r"looks? (?:something )?like)\b|128 ?\+ ?\d{1,2} {0,3}=|"
     r"(?:^|\W)(?:si|wenn|falls|lorsque|cuando|\u0435\u0441\u043b\u0438)\s|\u82e5|\u5982\u679c|\u5982\u9047"
 )
@@ -53,6 +55,13 @@ _MENDED: Final = re.compile(
     r"(?:fixed|resolved|gone)|fixed\W*$)"
 )
 """What was mended is told in the past, as in a list of changes."""
+_LINKED: Final = re.compile(r"[^\]\[]{0,80}\]\(")
+"""The words of a link: the death is told elsewhere."""
+_CAUSED: Final = re.compile(
+    r"[^.!?:;]{0,80}?\b(?:can|may|might|could) (?:\w{3,6} )?"
+    r"(?:be|come|happen|occur|mean|indicate)\b"
+)
+"""Behind it in the same sentence: of what such a death may come."""
 _ASKS: Final = re.compile(
     r"\W{0,8}(?:[Dd]o(?:es)?|[Dd]id|[Ii]s|[Aa]re|[Hh]a(?:s|ve)|[Cc]an|[Cc]ould) "
     r"(?:you|it|they|anybody|anyone)\b.{1,600}\?\s*$"
@@ -73,7 +82,7 @@ _OPEN_QUOTE: Final = re.compile(
     r"(?P<inside>(?:(?!(?P=quote)).){0,300})$"
 )
 _CODE_OPENS: Final = re.compile(
-    r"(?:[=!]=|=~|&&|\|\||<<<|<<|\+|[\w\])\"'] {1,8}=|"
+    r"(?:#\s?define \w{1,60}|[=!]=|=~|&&|\|\||<<<|<<|\+|[\w\])\"'] {1,8}=|"
     r"\b(?:in|if|elif|while|not|and|or|case|return|assert|echo|printf|contains|match(?:es)?)|"
     r"\b(?:grep|rg|egrep|awk|sed|journalctl)\b[^|]{0,200})$"
 )
@@ -86,7 +95,8 @@ _LITERAL_ENDS: Final = re.compile(
     r".{0,200}?(?:\\n)?[\"'] {0,4}(?:[,;)+\]}\\:]|\.\w+\()|.{0,200}\\n[\"']"
 )
 _IS_JSON: Final = re.compile(r"\s*(?:\{|\[\{) ?\"")
-_QUOTED: Final = re.compile(r"\w[ (]{1,3}[`\u201c\"][^`\u201d\"]{0,200}$")
+_WORD_BEHIND: Final = re.compile(r"[`\u201d\"] [\w(\u2014-]")
+_QUOTED: Final = re.compile(r"[\w:*,][ (]{1,3}[`\u201c\"][^`\u201d\"]{0,200}$")
 _SENTENCE: Final = re.compile(
     r"(?<![\w/.=-])[a-z]{2,15},? [a-z]{2,15}[ ,]{1,2}[\"'`\u2018\u201c(]{0,2}$|"
     r"[A-Za-z]{2,15}[,;)]? [\"`\u201c(]{1,2}$"
@@ -125,10 +135,15 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
         or (_WITNESS.search(after) is None and _MENDED.match(after) is not None)
         or _is_lesson(text, start)
         or _ASKS.match(text) is not None
+        or _LINKED.match(after) is not None
+        or (_QUOTED.search(before) is not None and _CAUSED.match(after) is not None)
         or (_QUOTED.search(before) is not None and _ADVICE.match(after) is not None)
     ):
         return Voice.SHOWN
     is_told = _SENTENCE.search(before) is not None or _GOES_ON.match(after) is not None
+    is_told = is_told or (
+        _QUOTED.search(before) is not None and _WORD_BEHIND.match(after) is not None
+    )
     return Voice.TOLD if is_told else Voice.OWN
 
 

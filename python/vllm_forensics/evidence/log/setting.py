@@ -15,6 +15,7 @@ from typing import Final
 from vllm_forensics.evidence.log.changes import is_all_changes, is_list_of_changes, is_manual
 from vllm_forensics.evidence.log.lessons import (
     Lessons,
+    begins_in_fence,
     count_of_witnesses,
     is_example,
     is_of_another_report,
@@ -52,7 +53,8 @@ _STATEMENT: Final = re.compile(
     r".{0,200}[;{(,)]$|(?:pub |async |export )?"
     r"(?:fn|func|function|impl|mod|let|const|var|package|use|trait) [\w<(:*]|"
     # shell
-    r"if \[|fi$|then$|done$|do$|esac$|echo [\"'$]|export \w{1,60}=|local \w{1,60}=|trap )"
+    r"if \[|fi$|then$|done$|do$|esac$|echo [\"'$]|export \w{1,60}=|"
+    r"[A-Z_]{3,40}=[\"'(]|local \w{1,60}=|trap )"
 )
 _ENDING: Final = re.compile(
     r".{0,300}(?:[;{}]|\)[;,]|\\|\() *$|\s*[)}\]]{1,4}[,;)]{0,4}$|\s*(?://|/\*|\*/|\* \w)|"
@@ -203,7 +205,7 @@ def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -
         return False
     near_by = lines[max(0, at - _RECORD) : at + _RECORD]
     is_java = any("JRE" in line or "Java" in line for line in near_by)  # its own record
-    if kinds[:at].count(_Kind.FENCE) % 2 and not is_java:
+    if (kinds[:at].count(_Kind.FENCE) + begins_in_fence(lines)) % 2 and not is_java:
         return True
     length = -1
     for step in (-1, 1):

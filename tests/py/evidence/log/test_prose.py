@@ -22,6 +22,8 @@ def voice(line: str, words: str = HEAP) -> Voice:
         f'{{"level":"error","msg":"{HEAP}"}}',
         f'level=error msg="{HEAP}"',
         f"stderr=b'{HEAP}\\n'",
+        f'"message": "{HEAP}",',
+        f"Please check the logs for the dead worker: {HEAP}",
         f"subprocess died: RuntimeError('{HEAP}')",
         f"//opt/app/run: {HEAP}",
     ],
@@ -55,6 +57,7 @@ def test_what_stands_in_a_sentence_is_told(line: str) -> None:
         f'    "{HEAP}",',
         f'    r"{HEAP}",',
         f'needle = "{HEAP}"',
+        f'#define MESSAGE "{HEAP}"',
         f"  stderr: '{HEAP}\\n',",
         f'    entry(3, "worker[42]: {HEAP}", "kernel");',
         f"    expect(kindOfError('{HEAP}')).toBe(",
@@ -79,6 +82,9 @@ def test_what_stands_in_code_is_shown(line: str) -> None:
         f"Wenn `{HEAP}` erscheint, ist der Puffer zu klein.",
         f"With one buffer the job ends early (it prints `{HEAP}`). Increase the number of buffers.",
         f"`{HEAP}` is what the allocator prints",
+        f"* [{HEAP}](#double-release)",
+        f"Check the output for `{HEAP}`",
+        f"Old pools, `{HEAP}` and aborts at exit can all be caused by this.",
     ],
 )
 def test_what_was_mended_or_may_happen_is_shown(line: str) -> None:

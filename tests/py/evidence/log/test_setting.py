@@ -141,6 +141,16 @@ Usually the last lines say what happened:
 
 The memory of the builder is exhausted.
 """,
+    "a table of messages": """\
+| message | what to do |
+|---|---|
+| `libpool.so.1: cannot open shared object file` | install the pool |
+""",
+    "a variable of a shell below a comment": """\
+# pool: symbol lookup error: /opt/lib/libpool.so: undefined symbol: _ZN4pool4takeEv
+OPTIONS="use_pool=0
+         use_heap=1"
+""",
     "a list of symptoms": """\
 Symptoms may include:
 
@@ -323,5 +333,11 @@ def test_what_may_happen_is_told_and_not_printed() -> None:
 
 def test_who_teaches_a_little_tells_and_does_not_print() -> None:
     (clue,) = clues_in(f"See it on your machine, with a small stack:\n\n{FAULT}\n")
+
+    assert clue.is_told
+
+
+def test_a_kill_in_a_sentence_of_code_is_told() -> None:
+    (clue,) = clues_in("The panel shows `reason: OOMKilled` on the pods of the pool.\n")
 
     assert clue.is_told
