@@ -28,6 +28,8 @@ from vllm_forensics.evidence.log.prose import is_comment
 from vllm_forensics.evidence.log.verdicts import passed_parts
 from vllm_forensics.model.incident import Clue, ClueKind
 
+_MANY: Final = 400
+"""Nobody writes of so many deaths: that is a log."""
 _KEPT: Final = 1 << 16
 _WINDOW: Final = 30
 _REACH: Final = 120
@@ -138,8 +140,8 @@ class Setting:
 
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""
-        if not clues:
-            return []
+        if not clues or len(clues) > _MANY:
+            return list(clues)
         lines = [
             line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
         ]
@@ -156,14 +158,14 @@ class Setting:
             at = clue.line - 1
             if at in literal or any(at in part for part in passed):
                 continue
-            is_near = at < len(lines)
-            if is_near and clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
-                continue
             if clue.kind is ClueKind.STACK and _is_of_the_living(clue, lines):
                 continue
-            if not is_near:
+            if at >= len(lines):
                 heard.append(clue)
-            elif not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
+                continue
+            if clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
+                continue
+            if not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
                 is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(lines, at))
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard

@@ -341,3 +341,17 @@ def test_a_kill_in_a_sentence_of_code_is_told() -> None:
     (clue,) = clues_in("The panel shows `reason: OOMKilled` on the pods of the pool.\n")
 
     assert clue.is_told
+
+
+def test_clues_far_from_the_beginning_are_kept() -> None:
+    noise = "a step of the pool\n" * 5_000
+    raised = PRINTED["a traceback's source"]
+
+    assert len(clues_in(f"{noise}{raised}{FAULT}\n")) == 2
+
+
+def test_so_many_deaths_are_a_log() -> None:
+    text = f"$ x > /dev/null 2>&1\n{FAULT}\n=== 3 passed in 1s\n"
+
+    assert clues_in(text) == ()
+    assert len(clues_in(text * 500)) == 500
