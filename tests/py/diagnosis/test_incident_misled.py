@@ -57,6 +57,10 @@ def test_the_kernels_only_word_is_believed() -> None:
     "lines",
     [
         (
+            "pool.cu:50: take(int): block: [1,0,0], thread: [28,0,0] Assertion `i < n` failed.",
+            "The kernel failed as expected: CUDA error: device-side assert triggered",
+        ),
+        (
             "$ pytest -q",
             "tests/test_crash.py::test_child_dies XFAIL (child exits with code -11)",
             "1 passed, 1 xfailed in 0.40s",

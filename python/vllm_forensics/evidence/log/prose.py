@@ -38,7 +38,7 @@ _POSSIBLE: Final = re.compile(
     r"(?i)\b(?:can|could|may|might|would|will|should) (?:\w{1,12} ){0,2}(?:lead|result|cause|"
     r"trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
     r"\b(?:e\.g\.|i\.e\.|such as|for example|instead of|rather than|search(?:es)? for|"
-    r"looks? for|known as|leads? to|"
+    r"(?:any|every|each) (?:\w{1,15} ){1,5}(?:is|are|gets?)|looks? for|known as|leads? to|"
     r"if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:your?|a|an)|"
     r"(?:[Ll]ook|[Cc]heck|[Ww]atch|[Gg]rep)\b.{0,60} for(?= \W{0,3}$)|"
     r"looks? (?:something )?like)\b|128 ?\+ ?\d{1,2} {0,3}=|"
@@ -86,6 +86,7 @@ _CODE_OPENS: Final = re.compile(
     r"\b(?:in|if|elif|while|not|and|or|case|return|assert|echo|printf|contains|match(?:es)?)|"
     r"\b(?:grep|rg|egrep|awk|sed|journalctl)\b[^|]{0,200})$"
 )
+_RAISES: Final = re.compile(r"\s*(?:raise|throw|return) ")
 _KEY: Final = re.compile(r"(?:^|[{,\s])[A-Za-z_]\w{0,60}:$")
 _CALLED: Final = re.compile(
     r"(?<![\w.])(?![A-Z]\w{0,60}(?:Error|Exception|Exit)\()[\w.\])>]{1,80}!?\([^()]{0,200}$"
@@ -99,6 +100,7 @@ _WORD_BEHIND: Final = re.compile(r"[`\u201d\"] [\w(\u2014-]")
 _QUOTED: Final = re.compile(r"[\w:*,][ (]{1,3}[`\u201c\"][^`\u201d\"]{0,200}$")
 _SENTENCE: Final = re.compile(
     r"(?<![\w/.=-])[a-z]{2,15},? [a-z]{2,15}[ ,]{1,2}[\"'`\u2018\u201c(]{0,2}$|"
+    r"[\u3040-\u9fff]\*{0,2}[(\uff08\uff1a, ]{0,2}[\"`\u201c]{1,2}$|"
     r"[A-Za-z]{2,15}[,;)]? [\"`\u201c(]{1,2}$"
 )
 """Two plain words before the message, and no colon; or one, and a quote."""
@@ -188,8 +190,10 @@ def _is_literal(before: str, quote: re.Match[str], after: str) -> bool:
         return True
     opens = before[: quote.start("prefix")].rstrip()
     is_ended = _LITERAL_ENDS.match(after) is not None
-    if opens in {"", "+", "-"}:
+    if not opens.strip("([{+- "):
         return is_ended
+    if _RAISES.match(opens) is not None or (opens.endswith("':") and quote["prefix"]):
+        return True
     if _IS_JSON.match(before) is not None:
         return False
     if opens[-1] in "(,":

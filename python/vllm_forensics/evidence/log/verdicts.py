@@ -9,6 +9,7 @@ from typing import Final
 _PASSED: Final = re.compile(
     r"(?:=+ )?(?!.*\b(?:failed|errors?)\b)(?:\d.{0,40} )?"
     r"\b\d{1,6} passed\b.{0,80} in [\d.]{1,12}s|"
+    r".{0,80}\b(?:failed|crashed|died|aborted) as expected\b|"
     r"\[  PASSED  \] \d{1,6} tests?\b|test result: ok\. |100% tests passed|"
     r"OK(?: \((?:skipped|expected failures).{0,40}\))?$|# fail 0$|ok  \t\S"
 )
@@ -34,7 +35,7 @@ def passed_parts(lines: Sequence[str]) -> list[range]:
             begin, has_failed, has_ran = at, False, False
         elif _PASSED.match(line) is not None and (has_ran or not line.startswith("OK")):
             if not has_failed:
-                found.append(range(begin, at))
+                found.append(range(begin, at + 1))
             begin, has_failed, has_ran = at + 1, False, False
         elif _UNITTEST.match(line) is not None:
             has_ran = True

@@ -37,6 +37,7 @@ def test_what_a_program_printed_is_its_own(line: str) -> None:
     [
         f'when leaving it says "{HEAP}"',
         f"Crash on exit with `{HEAP}`",
+        f"\u7a0b\u5e8f\u9000\u51fa\uff08`{HEAP}`\uff09",
         f"I get {HEAP} errors after the upgrade",
     ],
 )
@@ -58,6 +59,9 @@ def test_what_stands_in_a_sentence_is_told(line: str) -> None:
         f'    r"{HEAP}",',
         f'needle = "{HEAP}"',
         f'#define MESSAGE "{HEAP}"',
+        f'        raise RuntimeError("{HEAP}")',
+        f'    ("RuntimeError: {HEAP}", "fatal"),',
+        f"    u'text': u'{HEAP}, and more",
         f"  stderr: '{HEAP}\\n',",
         f'    entry(3, "worker[42]: {HEAP}", "kernel");',
         f"    expect(kindOfError('{HEAP}')).toBe(",
@@ -84,6 +88,7 @@ def test_what_stands_in_code_is_shown(line: str) -> None:
         f"`{HEAP}` is what the allocator prints",
         f"* [{HEAP}](#double-release)",
         f"Check the output for `{HEAP}`",
+        f"Without a limit any pool is ended with `{HEAP}`",
         f"Old pools, `{HEAP}` and aborts at exit can all be caused by this.",
     ],
 )
