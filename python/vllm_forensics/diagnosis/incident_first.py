@@ -27,6 +27,8 @@ _QUOTES: Final = re.compile("[`'\"]")
 _NEAR: Final = 600
 _NEXT: Final = 4
 _MESSAGE: Final = 3
+_STACK: Final = 100
+"""So far below the words of a panic its status may stand: its stack lies between."""
 """So many lines the message of an exception may have before it comes to the point."""
 _RECORD: Final = 40
 """So many lines a container's record has at most."""
@@ -305,6 +307,8 @@ def _signals_fit(first: Clue, clue: Clue) -> bool:
         is_heap = first.kind is ClueKind.HEAP and clue.signal == "SIGSEGV"
         return clue.signal == first.signal or (is_heap and clue.kind is ClueKind.CHILD)
     if first.kind is ClueKind.ABORT and first.signal is None:  # Go: a panic, then its signal
+        if clue.signal == "SIGABRT" and clue.source == "an exit status":
+            return clue.line - first.line < _STACK
         return clue.line - first.line < _NEXT
     if first.kind is ClueKind.SIGNAL:
         return True

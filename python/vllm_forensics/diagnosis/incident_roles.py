@@ -12,7 +12,8 @@ _BY_NAME: Final = (
     (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
     (r"(?i)ray(?:worker|actor)|RayTrainWorker|raylet|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
     (
-        r"(?i)worker|\brank|DataLoader|scheduler|TP\d|^gw\d|shard|^child|^stub|^task|^executor",
+        r"(?i)worker|^work-horse|\brank|DataLoader|scheduler|TP\d|^gw\d|shard|^child|^stub|"
+        r"^task|^executor",
         ProcessRole.WORKER,
     ),
     (r"^(?:Spawn|Fork|ForkServer|Loky)?Process-\d|PoolWorker", ProcessRole.WORKER),

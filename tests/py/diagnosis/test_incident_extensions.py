@@ -507,3 +507,77 @@ def test_rusts_own_frames_are_no_place() -> None:
     )
 
     assert incident.first_death.function == "_take"
+
+
+def test_the_child_of_a_queues_worker_ended_by_its_raw_status() -> None:
+    for status, signal in (("139 (signal 11)", "SIGSEGV"), ("6", "SIGABRT"), ("None", None)):
+        incident = incident_of(
+            f"12:03:11 Moving job (Work-horse terminated unexpectedly; waitpid returned {status}; )"
+        )
+
+        assert incident.first_death.role is ProcessRole.WORKER
+        assert incident.first_death.signal == signal
+
+
+def test_a_document_that_was_printed_as_bytes_is_no_program() -> None:
+    incident = incident_of(
+        'error Unhandled: b\'{"errorMessage":"Runtime exited with error: signal: '
+        'segmentation fault (core dumped)","errorType":"Runtime.ExitError"}\''
+    )
+
+    assert incident.first_death.signal == "SIGSEGV"
+
+
+def test_what_a_traceback_without_indentation_quotes_is_no_program() -> None:
+    frames = (
+        "Traceback (most recent call last):",
+        'File "/opt/app/boot.py", line 64, in <module>',
+        "main()",
+        'File "/opt/app/boot.py", line 60, in main',
+        "pool.run(",
+    )
+
+    incident = incident_of(
+        *frames, "AttributeError: 'Pool' object has no attribute 'next'", *frames
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+def test_a_glossary_of_statuses_tells_of_no_death() -> None:
+    page = b"Exit code 139: what a shell reports for a process that ended from signal 11."
+
+    assert explain_incident(parse_incident_log([page]), "log") is None
+
+
+def test_the_status_of_a_panic_stands_below_its_stack() -> None:
+    incident = incident_of(
+        "thread '<unnamed>' panicked at src/lib.rs:55:13:",
+        "dimensions cannot be empty",
+        "stack backtrace:",
+        "libunwind: stepWithCompactEncoding - invalid compact unwind encoding",
+        "",
+        "Process finished with exit code 134 (interrupted by signal 6: SIGABRT)",
+    )
+
+    assert incident.first_death.signal == "SIGABRT"
+
+
+def test_a_thread_pool_that_refuses_to_fork_or_nest_gives_up() -> None:
+    incident = incident_of(
+        "Terminating: Nested parallel kernel launch detected, use another layer."
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_a_library_that_windows_cannot_load_is_the_environment() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "serve.py", line 1, in <module>',
+        "    import pool",
+        "ImportError: DLL load failed while importing _pool: The specified module was not found.",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.ENVIRONMENT
+    assert incident.first_death.module == "_pool"

@@ -174,6 +174,22 @@ MASTERS: Final = Family(
             "The program '[4242] python.exe' has exited with code 4294967295 (0xffffffff).",
             of_another=True,
         ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                "aitpid returned ",
+                r"(?P<name>[Ww]ork-horse) (?:process )?(?:was )?terminated unexpectedly[;( ]{1,3}"
+                rf"waitpid returned {status}",
+                f"(Work-horse terminated unexpectedly; waitpid returned {example}; )",
+                of_another=True,
+                in_prose=True,
+            )
+            for status, example in (
+                (r"(?:\d{1,5} \(signal )?(?P<signal>\d{1,2})\b", "139 (signal 11)"),
+                (r"(?P<exit>13\d)\b(?! \(signal)", "134"),
+                (r"(?P<detail>None)\b", "None"),
+            )
+        ),
         Phrase(
             ClueKind.CHILD,
             "Negsignal.",

@@ -65,6 +65,11 @@ _TERM: Final = re.compile(
     r"(?:is|are|means?|indicates?|signals?)\b"
 )
 """An item of a list that says what a message is."""
+_DEFINED: Final = re.compile(
+    r"(?i)\W{0,6}(?:exit|return|status|error) code \d{1,3}\W{1,5}(?:what|used|sent|usually|"
+    r"typically|means|indicates|refers|stands|returned (?:when|if)|(?:occurs|happens) )\b"
+)
+"""An entry of a glossary."""
 _COMMANDED: Final = re.compile(
     r".{0,40}\b(?:kubectl|docker|journalctl|systemctl|kill|gdb|strace|py-spy|jstack)\b.{0,80}"
     r"<[a-z][\w -]{1,30}>"
@@ -245,4 +250,4 @@ def is_of_another_report(lines: Sequence[str], at: int) -> bool:
 
 def is_term(line: str) -> bool:
     """Does the line say what a message is that it quotes, or begin a section about it?"""
-    return _TERM.match(line) is not None or _BARE.match(line) is not None
+    return any(one.match(line) is not None for one in (_TERM, _BARE, _DEFINED))

@@ -200,4 +200,5 @@ def _is_literal(before: str, quote: re.Match[str], after: str) -> bool:
         is_code = _CALLED.search(opens) is not None or (is_ended and opens[-1] == ",")
         return is_code or _CODE_OPENS.search(opens) is not None
     is_key = opens.endswith("':") if opens.lstrip()[:1] == "'" else _KEY.search(opens) is not None
+    is_key = is_key and _IS_JSON.match(quote["inside"]) is None  # a document that was printed
     return _CODE_OPENS.search(opens) is not None or opens[-1] in "[{" or (is_ended and is_key)

@@ -261,6 +261,31 @@ PANICS: Final = Family(
             r"(?P<detail>thread '[^']{0,100}' (?:\(\d{1,20}\) )?panicked at .{1,240})",
             "thread 'tokio-runtime-worker' panicked at src/router.rs:42:9:",
         ),
+        *(
+            Phrase(  # numba's thread pools
+                ClueKind.ABORT,
+                needle,
+                rf"^(?P<detail>{needle}{rest}.{{1,160}})",
+                example,
+                signal=signal,
+            )
+            for needle, rest, signal, example in (
+                (
+                    "Terminating: ",
+                    "(?:Nested parallel kernel launch|Concurrent access has been) detected",
+                    "SIGABRT",
+                    "Terminating: Nested parallel kernel launch detected, the workqueue threading "
+                    "layer does not supported nested parallelism.",
+                ),
+                (
+                    "Terminating: fork",
+                    r"\(\) called from a process",
+                    None,
+                    "Terminating: fork() called from a process already using GNU OpenMP, this is "
+                    "unsafe.",
+                ),
+            )
+        ),
         Phrase(
             ClueKind.ABORT,
             "panic: ",

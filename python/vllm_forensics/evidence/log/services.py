@@ -26,6 +26,14 @@ LOADER: Final = Family(
         ),
         Phrase(
             ClueKind.ENVIRONMENT,
+            "DLL load failed",
+            r"(?P<detail>DLL load failed(?: while importing (?P<module>\w[\w.]{0,120}))?: "
+            r".{1,160})",
+            "ImportError: DLL load failed while importing _core: The specified module could not "
+            "be found.",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
             "undefined symbol: ",
             r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240})\)?: "
             r"undefined symbol: [\w@.]{1,300})",

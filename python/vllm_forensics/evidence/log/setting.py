@@ -224,7 +224,9 @@ def _kind(line: str, above: str) -> _Kind:
     if _FENCE.match(line) is not None:
         return _Kind.FENCE
     # The source that a traceback quotes is none of this text.
-    is_quoted = line.startswith("    ") and above.lstrip().startswith('File "')
+    is_quoted = (line.startswith("    ") and above.lstrip().startswith('File "')) or (
+        above.startswith('File "') and '", line ' in above  # it lost its indentation
+    )
     if is_quoted or _DUMP.match(line) is not None:
         return _Kind.NEITHER
     if _LOGGED.match(line) is not None:
