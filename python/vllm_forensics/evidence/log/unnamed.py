@@ -27,6 +27,8 @@ NEEDLES: Final = (
     b"Bus Error", b"ccess violation", b"ccess Violation",
     b"EXC_BAD_ACCESS", b"ACCESS_VIOLATION", b"emory fault",
 )  # fmt: skip
+_HOLDS: Final = re.compile("|".join(re.escape(needle.decode()) for needle in NEEDLES))
+"""Asked of a line first: most that come here were found for another word."""
 _SIGNAL: Final = (
     r"(?:(?i:signal(?: number| no\.?)?)[ :=#(]{1,3}(?P<number>4|6|7|8|11)\b(?![.:/]\d|-\w)|"
     r"(?i:signal) (?P<short>SEGV|ABRT|BUS|ILL|FPE)\b|<(?P<marked>SEGV|ABRT|BUS|ILL|FPE)>|"
@@ -105,6 +107,8 @@ _PLAIN: Final = 2
 def read_unnamed(line: LogLine) -> Clue | None:
     """What the line tells, where it has the form of a death's message."""
     text = line.text[:_REACH]
+    if _HOLDS.search(text) is None:
+        return None
     told = _TOLD.search(text)
     forms = (*_TELLS, _TIMED) if line.time is not None else _TELLS
     match = told or next(filter(None, (form.search(text) for form in forms)), None)
