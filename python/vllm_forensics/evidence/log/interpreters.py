@@ -107,6 +107,18 @@ _FAULTS: Final = (
         "reading location 0x0000000000000048.",
         "SIGSEGV",
     ),
+    (  # Vivado
+        "bnormal program termination (",
+        r"^Abnormal program termination \((?P<signal>\d{1,2})\)",
+        "Abnormal program termination (11)",
+        None,
+    ),
+    (
+        "n unexpected error has occurred (",
+        r"^(?:# )?An unexpected error has occurred \((?P<signal>\d{1,2})\)$",
+        "# An unexpected error has occurred (6)",
+        None,
+    ),
     (  # OBS
         "nhandled exception: c0000005",
         r"^(?P<detail>Unhandled exception: c0000005)\b",

@@ -17,6 +17,7 @@ _NO_NAME: Final = {
     "()",
     "Unknown",
     "Unknown symbol",
+    "?",
     "(unknown)",
     "<unknown function>",
     "<unknown>",

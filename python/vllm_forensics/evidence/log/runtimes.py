@@ -295,7 +295,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "[signal SIG",
-            r"\[signal (?P<signal>SIG\w{1,60}): (?P<detail>[^\]]{1,160})\]",
+            r"\[signal (?P<signal>SIG\w{1,60}): (?P<detail>[^\]]{1,160})(?:\]|$)",
             "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x48f1c2]",
         ),
         *(
@@ -315,10 +315,16 @@ PANICS: Final = Family(
             )
         ),
         Phrase(
+            ClueKind.SIGNAL,
+            "fatal error: unexpected signal",
+            r"^fatal error: unexpected signal during runtime execution",
+            "fatal error: unexpected signal during runtime execution",
+        ),
+        Phrase(
             ClueKind.ABORT,
             "fatal error: ",
             r"^(?P<detail>fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|"
-            r"runtime: |unexpected signal|out of memory|found bad pointer).{0,160})",
+            r"runtime: |out of memory|found bad pointer).{0,160})",
             "fatal error: all goroutines are asleep - deadlock!",
         ),
         Phrase(
