@@ -237,3 +237,18 @@ def test_a_patch_that_is_mailed_tells_of_what_it_mends() -> None:
     )
 
     assert incidents_of(*patch) == ()
+
+
+def test_release_notes_tell_of_what_was_mended() -> None:
+    notes = ("Pool v1.4.2 Release Notes", "====", "", " * A corrupt block caused it to segfault.")
+
+    assert incidents_of(*notes) == ()
+    assert len(incidents_of(*notes[1:])) == 1
+
+
+def test_a_traceback_that_lost_its_indentation_is_no_source_code() -> None:
+    lines = [line.strip() for line in RAISED]
+
+    (incident,) = incidents_of(*lines, *lines)
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION

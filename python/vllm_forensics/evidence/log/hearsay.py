@@ -76,6 +76,10 @@ _OF_WORK: Final = re.compile(
     r"faq)\b"
 )
 """In the title of a change, of a guide, of a question."""
+_NOTES: Final = re.compile(
+    r"(?i)\b(?:release notes|change ?log|changes in|fixes since|version history|what's new)\b"
+)
+"""The beginning of a list of what was mended."""
 _WISHES: Final = re.compile(
     r"(?i)#{1,2} (?:\[[\w ]{1,20}\]:? ?|\w{1,12}(?:\(\w{1,20}\))?: )?"
     r"(?:trap|report|show|print|dump|display|enable|implement|allow|make|use|simple|log|detect)\b"
@@ -103,6 +107,7 @@ class Hearsay:
         titles = (one for one in enumerate(lines, 1) if _TITLE.match(one[1]) is not None)
         number, title = next(titles, (0, ""))
         is_wish = _WISHES.match(title) is not None
+        is_wish = is_wish or any(_NOTES.search(line) is not None for line in lines)
         self._is_work = is_wish or _OF_WORK.search(title) is not None
         if self._is_work or _CRASH.search(title) is not None:
             return None  # its own word is read with the others
