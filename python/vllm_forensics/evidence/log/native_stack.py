@@ -63,7 +63,7 @@ _OWN_FORMS: Final = {"R", "Julia", "Paddle", OOPS}
 _NEAR: Final = 12
 """So many lines below them its stack begins."""
 _SIGNALLED: Final = re.compile(
-    r"(?i)(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
+    r"(?i)(?<![a-z])(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
 )
 _NEAR_THE_TOP: Final = 6
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")

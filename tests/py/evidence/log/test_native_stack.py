@@ -284,3 +284,29 @@ def test_a_titles_number_is_not_that_of_the_process_below() -> None:
 
     assert incident is not None
     assert incident.first_death.pid == 4242
+
+
+def test_a_stack_that_begins_in_a_signals_handler_tells_a_death() -> None:
+    log = (
+        b"#0  ns::error::printStack(ns::Stream&) at ??:?\n"
+        b"#1  ns::sigSegv::sigHandler(int) at ??:?\n"
+        b"#2  ns::Pool::take(int) at ??:?\n"
+    )
+
+    incident = explain_incident(parse_incident_log([log]), "log")
+
+    assert incident is not None
+    assert incident.first_death.signal == "SIGSEGV"
+    assert incident.first_death.function == "ns::Pool::take"
+
+
+def test_who_registers_a_handler_handles_nothing() -> None:
+    log = (
+        b"#0  0x00007f1be0001234 in calloc () from /lib/libc.so.6\n"
+        b"#1  0x00007f1be0001235 in ns::RegisterSignalHandler (number=11) at handler.cpp:12\n"
+        b"#2  0x00007f1be0001236 in main () at serve.cpp:88\n"
+    )
+
+    (clue,) = parse_incident_log([log]).clues
+
+    assert clue.kind is ClueKind.STACK
