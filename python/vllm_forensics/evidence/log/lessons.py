@@ -16,7 +16,8 @@ _LESSON: Final = re.compile(
     r"(?:explains|shows|describes|covers|walks|means|indicates|occurs|happens|usually|typically|"
     r"is (?:usually|typically|often))|we(?:'ll| will) (?:cover|look|explore|see|discuss|learn)|"
     r"key takeaways|further reading|frequently asked|"
-    r"let'?s (?:look|take|see|compile|run|try|start|analy[sz]e)|here(?:'s| is) an example|"
+    r"the following (?:example|program) (?:demonstrates|shows)|"
+    r"let'?s (?:dig|look|take|see|compile|run|try|start|analy[sz]e)|here(?:'s| is) an example|"
     r"an example of|consider the following|(?:common|possible|typical) (?:causes?|reasons?)|"
     r"(?:means|indicates|signals) that|(?:occurs|happens|is (?:sent|raised|thrown)) when|"
     r"if you(?:'re| are| see| get| encounter)|error (?:may|might|can) occur|"
@@ -100,6 +101,7 @@ _HOME: Final = re.compile(
 """Somebody's own folder: what was printed there happened to him."""
 _ILLUSTRATES: Final = re.compile(
     r"(?i)\b(?:(?:if|when|whenever) you (?:see|get|encounter|run|have|try|receive)|"
+    r"you (?:could|might|may) have seen|"
     r"you(?:'ll| will| may| might| can| could| should| would) (?:\w{2,10} )?(?:see|get|encounter|"
     r"find|notice|receive)|"
     r"(?:something|output|error|message)s? (?:now )?(?:looks? )?(?:like|similar to)|"

@@ -151,6 +151,11 @@ The memory of the builder is exhausted.
 OPTIONS="use_pool=0
          use_heap=1"
 """,
+    "what a reader may have seen": f"""\
+Who runs programs of his own knows this: you could have seen a message of this kind:
+
+## `{FAULT}`
+""",
     "a list of symptoms": """\
 Symptoms may include:
 
