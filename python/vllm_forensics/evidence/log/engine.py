@@ -162,8 +162,8 @@ GPU: Final = Family(
             ClueKind.GPU,
             "CUDA error: ",
             r"(?:^.{0,120}?(?P<name>Rank \d{1,5})\].{0,160}?)?"
-            r"(?P<detail>CUDA error: (?!invalid device ordinal|out of memory|"
-            r"no kernel image).{1,120})",
+            r"(?P<detail>\bCUDA error: (?!invalid device ordinal|out of memory|"
+            r"no kernel image|CUDA driver version is insuff).{1,120})",
             "RuntimeError: CUDA error: an illegal memory access was encountered",
         ),
         Phrase(
@@ -172,6 +172,12 @@ GPU: Final = Family(
             r"(?P<detail>(?:CUDA|HIP) error.{0,10}no kernel image is available for execution on "
             r"the device)",
             "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+        ),
+        Phrase(
+            ClueKind.ENVIRONMENT,
+            "CUDA driver version is insufficient",
+            r"(?P<detail>\bCUDA error: CUDA driver version is insufficient for CUDA runtime)",
+            "CUDA error: CUDA driver version is insufficient for CUDA runtime version",
         ),
         Phrase(
             ClueKind.GPU,

@@ -66,6 +66,9 @@ _SIGNALLED: Final = re.compile(
     r"(?i)(?<![a-z])(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
 )
 _NEAR_THE_TOP: Final = 6
+_REPEATED_END: Final = "x across cluster]"
+_REPEATED: Final = re.compile(r" {1,4}\[repeated \d{1,9}x across cluster\]$")
+"""What Ray appends to a line that other processes wrote too."""
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
 
 
@@ -166,6 +169,8 @@ class NativeBlock:
     def _frame(self, text: str) -> Frame | None:
         if len(text) <= 6 or text.startswith(_NOT_FRAMES):
             return None
+        if text.endswith(_REPEATED_END):
+            text = _REPEATED.sub("", text)
         frame = frame_in(text, self._clue.source)
         if frame is not None or self._clue.kind not in _FREE or self._clue.source in _OWN_FORMS:
             return frame

@@ -310,3 +310,28 @@ def test_who_registers_a_handler_handles_nothing() -> None:
     (clue,) = parse_incident_log([log]).clues
 
     assert clue.kind is ClueKind.STACK
+
+
+def test_what_ray_says_of_repetitions_is_no_part_of_a_frame() -> None:
+    log = (
+        b"(Actor pid=4242) *** SIGSEGV received at time=1700000000 on cpu 3 ***"
+        b" [repeated 7x across cluster]\n"
+        b"(Actor pid=4242)     @     0x7f1be0001234        672  (unknown)"
+        b" [repeated 14x across cluster]\n"
+        b"(Actor pid=4242)     @     0x7f1be0001334        144  ns::Pool::take()"
+        b" [repeated 7x across cluster]\n"
+    )
+
+    incident = explain_incident(parse_incident_log([log]), "log")
+
+    assert incident is not None
+    assert incident.first_death.function == "ns::Pool::take"
+
+
+def test_a_driver_that_is_too_old_is_no_fault_of_a_kernel() -> None:
+    told = b"CUDA error: CUDA driver version is insufficient for CUDA runtime version\n"
+
+    glued, alone = (parse_incident_log([start + told]) for start in (b"ordinal", b"RuntimeError: "))
+
+    assert not any(clue.kind is ClueKind.GPU for clue in (*glued.clues, *alone.clues))
+    assert [clue.kind for clue in alone.clues] == [ClueKind.ENVIRONMENT]
