@@ -70,7 +70,7 @@ def calls_of(tree: VllmTree, running: int, folder: str | None) -> tuple[list[int
 
 def fastest(runs: list[list[int]]) -> float:
     """Microseconds of all calls, each as fast as it ever was."""
-    return sum(map(min, zip(*runs, strict=True))) / 1e3
+    return float(sum(map(min, zip(*runs, strict=True)))) / 1e3
 
 
 def main() -> None:

@@ -60,7 +60,8 @@ def prose(size: int) -> bytes:
 
 def deaths(sample: bytes, size: int) -> bytes:
     """The same death over and over: processes, seconds and addresses differ."""
-    logs, length = [], 0
+    logs: list[bytes] = []
+    length = 0
     while length < size:
         at = len(logs)
         pid, second, address = b"%05d" % at, b":%02d [" % (at % 60), b"0x7f1b%08x" % (at * 4096)
