@@ -32,8 +32,11 @@ _HANDLERS: Final = re.compile(
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
-_ENDS: Final = re.compile(r"_{0,2}(?:GI_)?abort$|qAbort|qFatal|QMessageLogger::fatal|qt_assert")
-"""The C library's and Qt's last functions."""
+_ENDS: Final = re.compile(
+    r"_{0,2}(?:GI_)?abort$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
+    r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
+)
+"""The last functions of the C library, of Qt, V8 and Node."""
 _PRINTERS: Final = re.compile(
     r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|"
     r"ucs_(?:debug|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"

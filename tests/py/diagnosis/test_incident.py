@@ -414,6 +414,24 @@ def test_rubys_extension_is_the_place_and_not_ruby() -> None:
     assert (death.function, death.module) == ("take", "libx.so")
 
 
+def test_v8s_own_record_is_read_and_its_last_functions_are_no_place() -> None:
+    incident = incident_of(
+        "#",
+        "# Fatal error in , line 0",
+        "# Check failed: blocks->IsFree().",
+        "#",
+        "#FailureMessage Object: 0x7ffd1be0f230",
+        "==== C stack trace ===============================",
+        "    /opt/app/serve(+0x9c0a1e) [0xdc0a1e]",
+        "    /opt/app/serve(v8::internal::V8_Fatal(char const*, ...)+0x172) [0x1cd5a22]",
+        "    /opt/app/serve(ns::Pool::take(unsigned long*) const+0x1c) [0x1066d3c]",
+    )
+
+    death = incident.first_death
+    assert (death.cause.kind, death.function) == (CauseClass.ABORT_EXCEPTION, "ns::Pool::take")
+    assert death.module == "serve"
+
+
 def test_a_death_while_importing_names_the_file_that_imports() -> None:
     incident = incident_of(
         "Fatal Python error: Illegal instruction",

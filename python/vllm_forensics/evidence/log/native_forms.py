@@ -85,6 +85,14 @@ FORMS: Final = (
         holds="[0x",
     ),
     Form(
+        writer="backtrace_symbols with arguments: V8, Node",
+        example="/usr/bin/node(ns::f(char const*, ...)+0x172) [0x1cd5a22]",
+        pattern=r"\s*(?P<module>/[\w./+@-]{1,240})\((?P<function>[A-Za-z_~].{0,600}?\)(?: const)?)"
+        r"\+(?P<offset>0x[0-9a-fA-F]+)\) ?\[0x[0-9a-fA-F]+\]$",
+        begins=r"/",
+        holds="[0x",
+    ),
+    Form(
         writer="backtrace_symbols of a program without symbols",
         example="/usr/bin/node[0x5581c0de]",
         pattern=r"\s*(?P<module>[\w./+-]{1,240})\[0x[0-9a-f]{5,16}\]$",

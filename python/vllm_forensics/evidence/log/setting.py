@@ -96,6 +96,11 @@ _GOES_ON: Final = re.compile(
 _FAR: Final = 300
 _RECORD: Final = 12
 _COMMENTS: Final = 3
+_MARKED: Final = re.compile(
+    r"#\s{0,2}(?:A fatal error has been|JRE version|Java VM|Problematic frame|Fatal error in|"
+    r"(?:Debug c|C)heck failed|Fatal JavaScript)"
+)
+"""Java's machine and V8 begin each line of their own record with the mark of a comment."""
 
 
 _WAITS: Final = re.compile(
@@ -206,8 +211,8 @@ def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -
     if not lines[at].startswith("# "):
         return False
     near_by = lines[max(0, at - _RECORD) : at + _RECORD]
-    is_java = any("JRE" in line or "Java" in line for line in near_by)  # its own record
-    if (kinds[:at].count(_Kind.FENCE) + begins_in_fence(lines)) % 2 and not is_java:
+    is_record = any(_MARKED.match(line) is not None for line in near_by)
+    if (kinds[:at].count(_Kind.FENCE) + begins_in_fence(lines)) % 2 and not is_record:
         return True
     length = -1
     for step in (-1, 1):
@@ -217,7 +222,7 @@ def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -
             length += 1
         if 0 <= near < len(lines) and kinds[near] is _Kind.CODE:
             return True
-    return length >= _COMMENTS and not is_java  # titles stand alone
+    return length >= _COMMENTS and not is_record  # titles stand alone
 
 
 def _kind(line: str, above: str) -> _Kind:

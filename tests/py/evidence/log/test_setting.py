@@ -294,6 +294,14 @@ The server ended today:
 # JRE version: OpenJDK Runtime Environment (17.0.1+12)
 ```
 """,
+    "a record of V8": """\
+#
+# Fatal error in , line 0
+# Check failed: blocks->IsFree().
+#
+#
+#FailureMessage Object: 0x7ffd1be0f230
+""",
     "an exception of another process": """\
 multiprocessing.pool.RemoteTraceback:
 \"\"\"
