@@ -158,12 +158,13 @@ class Setting:
             return []
         is_of_nobody = count_of_witnesses(lines) == 0
         passed, literal = passed_parts(lines), literal_lines(lines)
+        resting = _stacks_of_the_living(clues, lines)
         heard: list[Clue] = []
         for clue in clues:
             at = clue.line - 1
             if at in literal or any(at in part for part in passed):
                 continue
-            if clue.kind is ClueKind.STACK and _is_of_the_living(clue, lines):
+            if at in resting:
                 continue
             if at >= len(lines):
                 heard.append(clue)
@@ -183,16 +184,28 @@ def _is_handled(lines: Sequence[str], at: int) -> bool:
     return any(_GOES_ON.search(line) is not None for line in lines[max(0, begin - 1) : begin + 1])
 
 
-def _is_of_the_living(clue: Clue, lines: Sequence[str]) -> bool:
-    """Did somebody attach a debugger to a process of which nobody says that it hangs?
+def _stacks_of_the_living(clues: Sequence[Clue], lines: Sequence[str]) -> set[int]:
+    """Where stacks begin of a process that somebody only looked at, and nobody says that it hangs.
 
-    Its threads wait then, and none of them was asked to give up.
+    A debugger was attached; or its threads wait, and none of them was asked to give up.
     """
-    above = lines[max(0, clue.line - 1 - _FAR) : clue.line - 1]
-    is_attached = any(_ATTACHES.match(line) is not None for line in above)
+    stacks = [clue for clue in clues if clue.kind is ClueKind.STACK]
+    if not stacks:
+        return set()
+    attached = [at for at, line in enumerate(lines) if _ATTACHES.match(line) is not None]
+    living = {
+        clue.line - 1
+        for clue in stacks
+        if _is_asleep(clue) or any(0 <= clue.line - 1 - at <= _FAR for at in attached[:_MANY])
+    }
+    if living and any(_HANGS.search(line) is not None for line in lines):
+        return set()
+    return living
+
+
+def _is_asleep(clue: Clue) -> bool:
     innermost = clue.native[0].function if clue.native else None
-    is_asleep = clue.signal is None and _WAITS.match(innermost or "") is not None
-    return (is_attached or is_asleep) and not any(_HANGS.search(line) is not None for line in lines)
+    return clue.signal is None and _WAITS.match(innermost or "") is not None
 
 
 def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
