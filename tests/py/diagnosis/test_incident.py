@@ -7,21 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.py.support.incidents import incident_of
 
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, ClueKind, Incident, ProcessRole
+from vllm_forensics.model.incident import CauseClass, ClueKind, ProcessRole
 
 SAMPLES = Path(__file__).parents[1] / "data" / "log"
 EXPECTED: dict[str, Any] = json.loads((SAMPLES / "expected.json").read_text(encoding="utf-8"))
-
-
-def incident_of(*lines: str) -> Incident:
-    log = "".join(line + "\n" for line in lines).encode()
-    incident = explain_incident(parse_incident_log([log]), "log")
-    assert incident is not None
-    return incident
 
 
 def told(path: Path) -> Any:

@@ -1,17 +1,12 @@
 """Deaths of Python's native extensions, and how the world around them tells of these."""
 
 import pytest
+from tests.py.support.incidents import incident_of
 
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Incident, ProcessRole
-
-
-def incident_of(*lines: str) -> Incident:
-    incident = explain_incident(parse_incident_log(["\n".join(lines).encode()]), "log")
-    assert incident is not None
-    return incident
+from vllm_forensics.model.incident import CauseClass, ProcessRole
 
 
 def test_a_dump_behind_pytests_progress_is_read() -> None:

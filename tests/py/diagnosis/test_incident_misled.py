@@ -1,16 +1,10 @@
 """Texts that lead astray: what died elsewhere, was meant to die, was asked to end, or lived on."""
 
 import pytest
+from tests.py.support.incidents import incidents_of
 
-from vllm_forensics.diagnosis.incident import explain_incidents
-from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Incident
-
-
-def incidents_of(*lines: str) -> tuple[Incident, ...]:
-    return explain_incidents(parse_incident_log(["\n".join(lines).encode()]), "log")
-
+from vllm_forensics.model.incident import CauseClass
 
 BACKUP = (
     "[Wed Jan 14 03:00:01 2026] Out of memory: Killed process 911 (rsync) total-vm:900000kB, "

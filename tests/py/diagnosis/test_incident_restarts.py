@@ -1,17 +1,10 @@
 """A supervisor starts anew what died: one incident for each life."""
 
-from vllm_forensics.diagnosis.incident import explain_incidents
-from vllm_forensics.evidence.log.scan import parse_incident_log
-from vllm_forensics.model.incident import Incident
+from tests.py.support.incidents import incidents_of
 
 BANNER = "(APIServer pid={api}) INFO 01-15 08:1{api}:00 [api.py:1] vLLM API server version 0.11.0"
 DEATH = "(Worker_TP0 pid={pid}) Fatal Python error: Segmentation fault"
 ECHO = "(APIServer pid={api}) ERROR 01-15 08:1{api}:09 [a.py:1] EngineDeadError: EngineCore died"
-
-
-def incidents_of(*lines: str) -> tuple[Incident, ...]:
-    log = "".join(line + "\n" for line in lines).encode()
-    return explain_incidents(parse_incident_log([log]), "log")
 
 
 def test_a_server_that_was_started_thrice_died_thrice() -> None:

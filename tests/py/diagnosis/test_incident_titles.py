@@ -1,0 +1,89 @@
+"""Titles, last words and how an end was seen from outside: what each of them decides."""
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass
+
+TIMEOUT = (
+    "terminate called after throwing an instance of 'c10::DistBackendError'",
+    "  what():  [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4) ran "
+    "for 1800011 milliseconds before timing out.",
+)
+NO_PLUGIN = (
+    "This application failed to start because no Qt platform plugin could be initialized. "
+    "Reinstalling the application may fix this problem."
+)
+
+
+def test_the_log_counts_for_more_than_its_title() -> None:
+    incident = incident_of("# [Bug]: serve is stuck with NCCL error", "", *TIMEOUT)
+
+    assert incident.first_death.cause.kind is CauseClass.HANG
+
+
+def test_a_title_that_repeats_an_assertion_tells_it_where_the_log_was_cut() -> None:
+    incident = incident_of(
+        "# Eval bug: Assertion `free > 0' failed", "", "It ends with", "serve: /"
+    )
+
+    death = incident.first_death
+    assert death.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+@pytest.mark.parametrize("line", ["Aborted (core dumped)", "serve_1 exited with code 133"])
+def test_what_a_program_lacks_is_why_it_gave_up(line: str) -> None:
+    death = incident_of(NO_PLUGIN, "", line).first_death
+
+    assert death.cause.kind is CauseClass.ENVIRONMENT
+    assert death.signal == ("SIGABRT" if "Aborted" in line else "SIGTRAP")
+
+
+def test_how_a_runtime_that_gave_up_ended_was_seen_by_its_parent() -> None:
+    incident = incident_of(
+        "terminate called after throwing an instance of 'std::runtime_error'",
+        "  what():  no block",
+        "serve_1 exited with code 139",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert incident.first_death.signal == "SIGSEGV"
+
+
+def test_a_process_that_writes_on_is_not_the_dead_one() -> None:
+    tagged = "(VllmWorker rank=0 pid=223) INFO 01-15 08:12:{:02} [worker.py:1] still here"
+    lines = [tagged.format(second) for second in range(30)]
+
+    incident = incident_of(lines[0], "Segmentation fault (core dumped)", *lines[1:])
+
+    assert incident.first_death.pid is None
+
+
+def test_an_error_that_a_change_is_about_is_no_death() -> None:
+    assert not incidents_of(
+        "# [Distributed] Add the signal's name to ChildFailedError",
+        "",
+        "Until now it would show:",
+        "```",
+        "exitcode  : -11 (pid: 5277)",
+        "```",
+        "Now it will show:",
+        "```",
+        "exitcode  : -11 (pid: 5277) (SIGSEGV)",
+        "```",
+    )
+
+
+def test_a_dump_without_its_heading_below_a_title_that_tells_of_a_crash() -> None:
+    incident = incident_of(
+        "# `take` makes it crash",
+        "",
+        "Current thread 0x00007f1be0001000 (most recent call first):",
+        '  File "/opt/app/pool.py", line 48 in take',
+        '  File "/opt/app/serve.py", line 12 in step',
+    )
+
+    assert incident.first_death.python_function == "take"
+    assert incident.first_death.cause.certainty is not Certainty.PROVED
