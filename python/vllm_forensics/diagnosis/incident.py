@@ -39,6 +39,8 @@ from vllm_forensics.model.incident import (
 )
 
 _MAX_EVIDENCE: Final = 12
+_LAST_LINES: Final = 8
+"""What a process wrote before it died may stand so far below: two streams were joined."""
 _IMPORT: Final = "<frozen importlib"
 _NUMBER: Final = re.compile(r"\d+")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
@@ -114,18 +116,21 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     if name is None or (role is None and role_of_name(seen) is not None):
         name = seen or name  # the kernel knows the thread's name only
     if is_known and pid is None and name is None and role is None:
-        pid, name = _who_said_so(reading)
+        pid, name = _who_said_so(reading, first)
         # vLLM's names are known; any other class in front of a pid is an actor's.
         role = role_of_name(name) or (ProcessRole.RAY_ACTOR if name else None)
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
-    signal = next((clue.signal for clue in told if clue.signal is not None), None)
+    signals = [clue.signal for clue in told if clue.signal is not None]
+    # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
+    waited = [clue.signal for clue in account if clue.kind is ClueKind.CHILD and clue.signal]
+    signals = [*waited, *signals] if first.kind is ClueKind.ABORT else signals
     death = Death(
         pid=pid,
         name=name,
         role=role or (_alone(reading) if is_known else ProcessRole.UNKNOWN),
-        signal=signal,
+        signal=next(iter(signals), None),
         exit=next((clue.exit for clue in told if clue.exit is not None), None),
         time=next((clue.time for clue in told if clue.time is not None), None),
         module=place.module if place else None,
@@ -143,7 +148,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     )
 
 
-def _who_said_so(reading: IncidentReading) -> tuple[int | None, str | None]:
+def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str | None]:
     """The process that wrote that it had failed, or the only one; nothing else says who it was."""
     said = (clue for clue in reading.clues if clue.kind is ClueKind.ECHO)
     own = next((clue for clue in said if _FAILED.search(clue.text)), None)
@@ -152,7 +157,8 @@ def _who_said_so(reading: IncidentReading) -> tuple[int | None, str | None]:
     if len(reading.processes) == 1:
         (only,) = reading.processes
         is_server = role_of_name(only.name) in {ProcessRole.API_SERVER, ProcessRole.CLIENT}
-        return (None, None) if is_server or not only.name else (only.pid, only.name)
+        lived_on = only.last_line > first.line + _LAST_LINES
+        return (None, None) if is_server or lived_on or not only.name else (only.pid, only.name)
     return None, None
 
 

@@ -23,6 +23,8 @@ MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
 """Their lines may stand anywhere: another log was pasted behind the first."""
 _ANY_TIME: Final = {*MACHINES, "systemd"}
+_LAST_WORDS: Final = re.compile(r"This application failed to start because")
+"""Of what a program lacks, it says at its end: the abort that follows is its own."""
 _QUOTES: Final = re.compile("[`'\"]")
 _NEAR: Final = 600
 _NEXT: Final = 4
@@ -52,6 +54,8 @@ def subject_pid(clue: Clue) -> int | None:
 def first_death(clues: Sequence[Clue]) -> Clue | None:
     """The clue to the first death; None where no clue speaks of any."""
     told = [clue for clue in clues if is_death(clue)]
+    # A title says in few words what the log below it says itself.
+    told = [clue for clue in told if not clue.is_told] or told
     raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
     memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
     known = [clue for clue in told if clue.source != UNNAMED or clue.native]
@@ -147,10 +151,18 @@ def _last_of_chain(first: Clue, clues: Sequence[Clue]) -> Clue:
 
 def _explains(clue: Clue, first: Clue) -> bool:
     """A full /dev/shm explains a SIGBUS, a missing thread limit an abort that follows at once."""
+    if _ends_in(clue, first):
+        return True
     return (first.signal == "SIGBUS" or first.line - clue.line < 0) and clue.signal in {
         None,
         "SIGBUS",
     }
+
+
+def _ends_in(clue: Clue, end: Clue) -> bool:
+    """Did a program say what it lacks, and end?"""
+    is_last = _LAST_WORDS.match(clue.detail or "") is not None
+    return is_last and 0 < end.line - clue.line < _RECORD
 
 
 class _Notices:
@@ -219,7 +231,11 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
         if pid is not None and other is not None:
             if other == pid and _agrees(first, clue):
                 found.append(clue)
-        elif _may_be_the_same(first, clue) or _goes_on(clue, (first, *found)):
+        elif (
+            _may_be_the_same(first, clue)
+            or _goes_on(clue, (first, *found))
+            or _ends_in(first, clue)
+        ):
             found.append(clue)
             pid = pid if pid is not None else other
     return tuple(found)
@@ -283,8 +299,11 @@ def _are_two_services(first: Clue, clue: Clue) -> bool:
     ]
     if len(names) < 2 or None in names:
         return False
+    ours, theirs = names
+    if ours and theirs and (ours.endswith(theirs) or theirs.endswith(ours)):
+        return False  # with the project's name before it, and without
     # vLLM's own names are no services: one process may write from files of two kinds
-    return names[0] != names[1] and all(name == name.lower() for name in names if name)
+    return ours != theirs and all(name == name.lower() for name in names if name)
 
 
 def _says_the_same(first: Clue, clue: Clue) -> bool:
@@ -298,10 +317,9 @@ def _says_the_same(first: Clue, clue: Clue) -> bool:
 
 
 def _signals_fit(first: Clue, clue: Clue) -> bool:
-    if (first.kind, clue.kind) == (ClueKind.ABORT, ClueKind.SIGNAL) and (
-        0 < clue.line - first.line < _NEXT
-    ):
-        return True  # it gave up, and died while it did
+    is_next = 0 < clue.line - first.line < _NEXT
+    if first.kind is ClueKind.ABORT and clue.kind in {ClueKind.SIGNAL, ClueKind.CHILD} and is_next:
+        return True  # it gave up, and died while it did; how, its parent saw
     if clue.signal is not None and first.signal is not None:
         # A damaged heap may end a process before abort() does: the parent then tells of SIGSEGV.
         is_heap = first.kind is ClueKind.HEAP and clue.signal == "SIGSEGV"

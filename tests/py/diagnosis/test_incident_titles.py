@@ -87,3 +87,18 @@ def test_a_dump_without_its_heading_below_a_title_that_tells_of_a_crash() -> Non
 
     assert incident.first_death.python_function == "take"
     assert incident.first_death.cause.certainty is not Certainty.PROVED
+
+
+@pytest.mark.parametrize(
+    "typed", [">>> import torch", '$ python3 -c "import torch; torch.ones(2)"']
+)
+def test_what_was_typed_last_is_where_it_died(typed: str) -> None:
+    incident = incident_of("Python 3.11.7 on linux", typed, "Illegal instruction (core dumped)")
+
+    assert incident.first_death.python_function == "import torch"
+
+
+def test_what_was_typed_long_before_is_not() -> None:
+    incident = incident_of(">>> import torch", *["INFO ready"] * 20, "Segmentation fault")
+
+    assert incident.first_death.python_function is None

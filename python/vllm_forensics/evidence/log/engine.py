@@ -124,6 +124,7 @@ VLLM: Final = Family(
                 "Background loop has errored already",
                 "Received a SIGQUIT signal",
                 "Received sigquit from a child",
+                "SIGQUIT received. signum=",
                 "encountered a fatal error",
                 "EngineCore failed to start",
                 "EngineCore hit an exception",

@@ -33,6 +33,8 @@ _CRASHED: Final = re.compile(
     r"(?:crash(?:e[sd]|ing)?|died|dies|(?:was|is|gets|got) killed)\b"
 )
 """In a title: who ended, and not of what."""
+_A_CRASH: Final = re.compile(r"(?i)\b(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?)\b")
+"""In a title, it says why a stack stands alone below it."""
 _SAW: Final = re.compile(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
@@ -111,10 +113,11 @@ class Hearsay:
         self._is_work = is_wish or _OF_WORK.search(title) is not None
         if self._is_work or _CRASH.search(title) is not None:
             return None  # its own word is read with the others
+        line = LogLine(number, "", title.rstrip("\r"))
         match = _SIGNAL.search(title) or _CRASHED.search(title)
         if match is None:
-            return None
-        line = LogLine(number, "", title.rstrip("\r"))
+            word = _A_CRASH.search(title)
+            return None if word is None else self._mention(line, word)
         return self._clue(line, match, match.groupdict().get("name") or _who(title, match))
 
     def read(self, line: LogLine) -> Clue | None:
@@ -128,8 +131,16 @@ class Hearsay:
         is_told = is_told and (is_title or _is_told(line.text, match))
         self._told += 1
         if not is_told:
-            return replace(self._clue(line, match, None), kind=ClueKind.MENTION)
+            return self._mention(line, match)
         return self._clue(line, match, _who(line.text, match))
+
+    def is_of_work(self, clue: Clue) -> bool:
+        """Does the title of a change or a guide only name the error that it is about?"""
+        is_title = clue.line <= _FIRST and _TITLE.match(clue.text) is not None
+        return self._is_work and is_title and clue.kind is ClueKind.ECHO
+
+    def _mention(self, line: LogLine, match: re.Match[str]) -> Clue:
+        return replace(self._clue(line, match, None), kind=ClueKind.MENTION)
 
     def _clue(self, line: LogLine, match: re.Match[str], name: str | None) -> Clue:
         start = max(0, match.start() - _SHOWN // 2)

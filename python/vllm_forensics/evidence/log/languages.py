@@ -201,7 +201,7 @@ FRAMEWORKS: Final = Family(
             "ERROR: Unexpected segmentation fault encountered in worker.",
         ),
         *(
-            Phrase(ClueKind.ABORT, needle, rf"(?P<detail>{pattern})", example, signal="SIGABRT")
+            Phrase(ClueKind.ENVIRONMENT, needle, rf"(?P<detail>{pattern})", example)
             for needle, pattern, example in (
                 (
                     "no Qt platform plugin could be initialized",

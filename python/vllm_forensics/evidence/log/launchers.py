@@ -220,7 +220,7 @@ MASTERS: Final = Family(
             ClueKind.CHILD,
             "exit codes of the workers are ",
             r"exit codes of the (?P<name>worker)s are \{[^}]{0,200}?(?P<signal>SIG"
-            r"(?!TERM)\w{1,60})\(",
+            r"\w{1,60})\(",
             "The exit codes of the workers are {SIGKILL(-9)}",
             of_another=True,
         ),
@@ -368,7 +368,7 @@ MACHINE: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "GGML_ASSERT(",
-            r"(?P<detail>GGML_ASSERT\(.{1,160}\) failed)",
+            r"(?P<detail>GGML_ASSERT\(.{1,160}\);? failed)",
             "/src/ggml.c:12: GGML_ASSERT(n < size) failed",
             signal="SIGABRT",
         ),

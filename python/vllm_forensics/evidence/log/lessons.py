@@ -108,7 +108,7 @@ _ILLUSTRATES: Final = re.compile(
     r"(?:something|output|error|message)s? (?:now )?(?:looks? )?(?:like|similar to)|"
     r"an? (?:example|sample)|(?:example|sample)s? (?:of|output|log|snippet)|"
     r"(?:symptoms?|errors?|messages?) (?:may|might|can) (?:include|look)|"
-    r"would (?:see|give|produce|print|look|show)|"
+    r"(?:would|will) (?:now )?(?:see|give|produce|print|look|show)|"
     r"expected (?:\w{2,10} )?output|if (?:the|an?|your|this|it)\b.{0,40}? (?:fails?|dies|"
     r"crash(?:es)?|exits?|stops?|does not|doesn't))\b|\bexamples?:(?!:)|"
     r"#{2,6} (?:.{0,40} )?(?-i:Examples?)\b|"

@@ -60,7 +60,7 @@ FORMS: Final = (
     Form(
         writer="abseil, glog",
         example="    @     0x7f1be0001234        192  ns::f()",
-        pattern=r"\s*(?:PC: )?@\s+0x[0-9a-f]+\s+(?:(?:\(unknown\)|\d{1,9})\s+)?"
+        pattern=r"\s*(?:PC: )?@\s+0x[0-9a-f]+\s+(?:(?:\(unknown\)|\d{1,20})\s+)?"
         r"(?P<function>\S.{0,400})",
         begins="[@P]",
         holds="@",

@@ -1,6 +1,7 @@
-"""What a crash record says of its process in lines above the one that names the signal.
+"""What is said of a death in lines above the one that names the signal.
 
-macOS, LLDB and Android name the process there, torchrun which of many failures it saw first.
+macOS, LLDB and Android name the process there, torchrun which of many failures it saw first, and a
+person at a prompt what he typed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
 
 NEEDLES: Final = (
     b", tid: ",
@@ -23,6 +24,10 @@ NEEDLES: Final = (
     b"Process EngineCore",
     b"Process VllmWorker",
     b" failed with traceback:",
+    b">>> import ",
+    b">>> from ",
+    b' -c "import ',
+    b" -c 'import ",
 )
 _PROCESS: Final = re.compile(
     r"\W{0,6}Process(?:: {2,24}\S[^\[\]]{0,60} \[(?P<pid>\d{1,9})\]|"
@@ -35,6 +40,13 @@ _CHILD: Final = re.compile(
     r"(?P<loky>\w{1,40}-\d{1,6}) failed with traceback:)\s*$"
 )
 """multiprocessing's and loky's heading of a child's traceback."""
+_TYPED: Final = re.compile(
+    r"(?:.{0,120}\bpython[\d.]{0,6}(?: -\w{1,20}){0,4} -c [\"'])?"
+    r"(?:import (?P<module>[\w.]{1,80})|from (?P<package>[\w.]{1,80}) import )"
+)
+"""At Python's prompt, which is taken off like the marks of a quoted mail, or at the shell's."""
+_ANSWER: Final = 8
+"""So many lines below what was typed, its answer is read."""
 _HEADING: Final = 3
 """So many lines stand at most between that heading and the traceback."""
 _REACH: Final = 40
@@ -50,6 +62,7 @@ class Record:
         self._pid: tuple[int, int] | None = None
         self._root = -_TABLE - 1
         self._child: tuple[int, str] | None = None
+        self._typed: tuple[int, str] | None = None
 
     def note(self, line: LogLine) -> bool:
         """Remember what the line says, where it is one of them."""
@@ -57,6 +70,8 @@ class Record:
             self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
         elif (match := _CHILD.match(line.text)) is not None:
             self._child = line.number, match["name"] or match["loky"]
+        elif (match := _TYPED.match(line.text)) is not None:
+            self._typed = line.number, match["module"] or match["package"]
         elif _ROOT in line.text:
             self._root = line.number
         else:
@@ -74,6 +89,11 @@ class Record:
         if clue.source in {"macOS", "Android"} and clue.pid is None and self._pid is not None:
             line, pid = self._pid
             return replace(clue, pid=pid) if clue.line - line <= _REACH else clue
+        if clue.kind is ClueKind.SIGNAL and self._typed is not None and not clue.native:
+            line, module = self._typed
+            if 0 < clue.line - line <= _ANSWER:
+                call = PythonCall(function=f"import {module}", file="<stdin>", line=1)
+                return replace(clue, python=(call,))
         if clue.kind is ClueKind.CHILD and clue.line - self._root <= _TABLE:
             return replace(clue, is_root=True)
         return clue

@@ -216,6 +216,7 @@ class _Scanner:
             if unfinished is not None and unfinished.kind is ClueKind.STACK:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
+        clues = [clue for clue in clues if not self._hearsay.is_of_work(clue)]
         clues.sort(key=lambda clue: clue.line)
         return IncidentReading(
             clues=tuple(self._setting.printed(clues)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.book import BOOK
@@ -11,7 +12,9 @@ from vllm_forensics.evidence.log.native_stack import NativeBlock
 from vllm_forensics.model.incident import Clue
 
 NEEDLES: Final = (b" bus error", b" floating point exc", b" illegal instruct")
-_HEADING: Final = re.compile(r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}")
+_HEADING: Final = re.compile(
+    r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}(?:(?:\w{2,12}\.? )?[Bb]ug: ?)?"
+)
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
@@ -29,7 +32,8 @@ def clue_of_heading(line: LogLine) -> Clue | None:
     match = _HEADING.match(line.text)
     if match is None or _BARE.fullmatch(line.text, match.end()) is not None:
         return None
-    return BOOK.read(line._replace(text=line.text[match.end() :]))
+    clue = BOOK.read(line._replace(text=line.text[match.end() :]))
+    return replace(clue, is_told=True) if clue is not None else None
 
 
 def is_defined(block: object, line: LogLine) -> bool:
