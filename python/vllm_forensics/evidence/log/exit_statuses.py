@@ -18,7 +18,7 @@ _DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11)|1(?:3[2-79]|59))\b(?!\.\d)"
 """Statuses that only a signal leaves, and not SIGTERM's or SIGINT's."""
 _TOLD: Final = (
     r"(?:\b[Pp]rocess (?P<pid>\d{1,9}) )?"
-    rf"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{{0,60}}?)?\b{_ENDED}(?: \w+)?,?"
+    rf"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{{0,60}}?)?\b{_ENDED}(?: \w+)?[,:]?"
     r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}"
 )
@@ -26,7 +26,8 @@ _TELLS: Final = (
     # in the present: somebody's title, and not what `a container` does in general
     r"^(?!.{0,200}\b(?:[Aa]n?|[Aa]ny|[Ee]ach|[Ee]very) (?:\w+ )?(?:container|process|program|pod|"
     r"application|app|job|command|script|task)\b).{0,900}?\b(?i:crash(?:es|ing)|fails|failing|dies|"
-    r"dying|exits|exiting|terminates|terminating|quits|ends|restarts|restarting)(?: \w+){0,5}?,?"
+    r"dying|exits|exit(?= with)|exiting|terminates|terminating|quits|ends|restarts|restarting)"
+    r"(?: \w+){0,5}?,?"
     r"(?: with| due to| by)?(?: an?)?(?: non-?zero)? "
     rf"(?:exit |return |status |error )?(?:code|status)[ :=]{{1,3}}{_DEADLY}"
 )
@@ -144,6 +145,7 @@ STATUSES: Final = Family(
                 ("code 13", "# Crashing in production with exit code 139"),
                 ("code: 13", "The pod crashes with exit code: 139"),
                 ("code -", "The test runner fails with code -11"),
+                ("code=-", "the launcher exits with return code=-6"),
                 ("status 13", "The import dies with status 134"),
             )
         ),
@@ -175,6 +177,16 @@ STATUSES: Final = Family(
                 ("tatus=13", "exit_status=139"),
                 ("ode is 13", "Container killed on request. Exit code is 137"),
             )
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                rf"^npm (?:ERR!|error) (?:code|errno) {_DEADLY}",
+                f"{needle}139",
+                of_another=True,
+            )
+            for needle in ("npm ERR! code ", "npm error code ")
         ),
         Phrase(
             ClueKind.CHILD,
