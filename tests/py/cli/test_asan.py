@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -118,7 +119,7 @@ def test_standard_input_is_a_pipe() -> None:
 def test_a_pipe_under_a_name_is_read(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with subprocess.Popen(["sh", "-c", f"cat {UAF} > {pipe}"]):
+    with subprocess.Popen(["sh", "-c", f"cat {shlex.quote(str(UAF))} > {pipe}"]):
         status, answer = run_json(str(pipe))
 
     assert status == 1
