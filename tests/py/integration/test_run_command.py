@@ -323,7 +323,10 @@ def test_runs_side_by_side_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_processes_is_told_apart(tmp_path: Path) -> None:
-    script = f"{shlex.quote(PYTHON)} -c '{FALL}'; sh -c 'kill -9 $$'; sh -c 'exit 4'; sh -c 'kill -TERM $$'; exit 0"
+    script = (
+        f"{shlex.quote(PYTHON)} -c '{FALL}'; sh -c 'kill -9 $$'; sh -c 'exit 4'; "
+        "sh -c 'kill -TERM $$'; exit 0"
+    )
 
     answer, report = run_for_json(tmp_path, "--", "sh", "-c", script)
 
