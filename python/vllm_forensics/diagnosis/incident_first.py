@@ -54,9 +54,11 @@ def subject_pid(clue: Clue) -> int | None:
 def first_death(clues: Sequence[Clue]) -> Clue | None:
     """The clue to the first death; None where no clue speaks of any."""
     told = [clue for clue in clues if is_death(clue)]
-    # A title says in few words what the log below it says itself.
-    told = [clue for clue in told if not clue.is_told] or told
+    own = [clue for clue in told if not clue.is_told]
+    # A title says in few words what the log below it says itself, if it says why.
+    told = own if any(map(_says_why, own)) else told
     raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
+    raised = [clue for clue in raised if not clue.is_told] or raised
     memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
     known = [clue for clue in told if clue.source != UNNAMED or clue.native]
     first = min(known or told, key=lambda clue: clue.line, default=None)
@@ -89,6 +91,11 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         if found:
             return _most_telling(found)
     return None
+
+
+def _says_why(clue: Clue) -> bool:
+    """Is more told than that abort() was called?"""
+    return clue.kind not in {ClueKind.SIGNAL, ClueKind.CHILD} or clue.signal != "SIGABRT"
 
 
 def is_of_a_stop(first: Clue, stopped: int | None) -> bool:

@@ -102,3 +102,39 @@ def test_what_was_typed_long_before_is_not() -> None:
     incident = incident_of(">>> import torch", *["INFO ready"] * 20, "Segmentation fault")
 
     assert incident.first_death.python_function is None
+
+
+def test_a_title_says_why_where_the_log_only_aborted() -> None:
+    title = "# CUDA error: an illegal memory access was encountered"
+
+    cause = incident_of(title, "", "Aborted (core dumped)").first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.GPU_ASYNC, Certainty.LIKELY)
+
+
+def test_the_traceback_names_the_library_that_its_title_does_not() -> None:
+    incident = incident_of(
+        "# undefined symbol: ns_take",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/serve.py", line 4, in <module>',
+        "    import pool",
+        "ImportError: /opt/app/libpool.so.1: undefined symbol: ns_take",
+    )
+
+    death = incident.first_death
+    assert (death.cause.kind, death.module) == (CauseClass.ENVIRONMENT, "libpool.so.1")
+    assert death.cause.certainty is Certainty.PROVED
+
+
+def test_glibcs_allocator_is_known_by_its_own_frames_too() -> None:
+    incident = incident_of(
+        "#0  0x00007f1be0001234 in raise () from /lib/libc.so.6",
+        "#1  0x00007f1be0002234 in abort () from /lib/libc.so.6",
+        "#2  0x00007f1be0003234 in __libc_message () from /lib/libc.so.6",
+        "#3  0x00007f1be0004234 in _int_free () from /lib/libc.so.6",
+        "#4  0x00007f1be0005234 in ns::take (pool=0x0) at pool.cpp:12",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
+    assert incident.first_death.function == "ns::take"

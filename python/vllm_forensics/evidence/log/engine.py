@@ -107,7 +107,8 @@ VLLM: Final = Family(
             Phrase(
                 ClueKind.ECHO,
                 needle,
-                rf"(?P<detail>{needle}(?:[:(]|['\">]?\)?\.?\s*$).{{0,120}})",
+                rf"(?P<detail>{needle}(?:[:(]| (?:while|when|during|after)\b|"
+                r"['\">]?\)?\.?\s*$).{0,120})",
                 f"{needle}: x",
             )
             for needle in ("EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError")
@@ -152,6 +153,22 @@ GPU: Final = Family(
             "[rank1]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, "
             "OpType=ALLREDUCE, NumelIn=4096, Timeout(ms)=600000) ran for 600010 milliseconds "
             "before timing out.",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "watchdog got stuck for ",
+            r"(?:\[[^\]]{0,60}?(?P<name>Rank \d{1,20})\] )?"
+            r"(?P<detail>ProcessGroupNCCL's watchdog got stuck for \d{1,9} seconds.{0,120})",
+            "[rank1]: ProcessGroupNCCL's watchdog got stuck for 480 seconds without making "
+            "progress",
+        ),
+        Phrase(
+            ClueKind.HANG,
+            "ProcessGroupNCCL watchdog hang",
+            r"(?P<detail>(?:Terminating the process .{0,80})?due to ProcessGroupNCCL watchdog "
+            r"hang)",
+            "[rank1]: Terminating the process after attempting to dump debug info, due to "
+            "ProcessGroupNCCL watchdog hang.",
         ),
         Phrase(
             ClueKind.EXCEPTION,

@@ -226,6 +226,7 @@ STATUSES: Final = Family(
             for needle, example in (
                 ("xits 13", "the import intermittently exits 139"),
                 ("xits with 13", "the job exits with 139"),
+                ("xit with 13", "all containers exit with 137 code"),
                 ("xit 13", "pool.sh: exit 134"),
                 ("xit: 13", "exit: 139"),
                 ("XIT: 13", "EXIT: 139"),

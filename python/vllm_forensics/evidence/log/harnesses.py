@@ -93,6 +93,24 @@ NOTEBOOKS: Final = Family(
             "The Kernel crashed while executing code in the current cell or a previous cell.",
             of_another=True,
         ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                r"(?:^|\b(?:[Jj]upyter|[Tt]he|IPython|[Mm]y|[Pp]ython(?: \d)?) )"
+                r"(?P<detail>(?P<name>[Kk]ernel|KERNEL) "
+                r"(?:(?:has )?died|DIED|is (?:dead|dying)))\b",
+                example,
+                of_another=True,
+                in_prose=True,
+            )
+            for needle, example in (
+                ("ernel died", "The kernel died as soon as the model was loaded"),
+                ("ernel has died", "Jupyter kernel has died"),
+                ("ernel is d", "Python 3 kernel is dead"),
+                ("KERNEL DIED", "KERNEL DIED"),
+            )
+        ),
         Phrase(
             ClueKind.CHILD,
             "ernel died, restarting",

@@ -29,6 +29,7 @@ _SIGNAL: Final = re.compile(r"\bSIG(?:ABRT|BUS|ILL|FPE)\b")
 _CRASHED: Final = re.compile(
     r"(?i)\b(?P<name>EngineCore|engine(?: core)?|worker|actor|scheduler|raylet|server|vllm|sglang|"
     r"triton|ollama|[\w-]{1,30}[ -]server|process|program|script)(?: (?:process|proc|server))?"
+    r"(?: v?\d[\w.]{0,12})?"
     r"(?: (?:keeps?|always|randomly|suddenly|unexpectedly))? "
     r"(?:crash(?:e[sd]|ing)?|died|dies|(?:was|is|gets|got) killed)\b"
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
@@ -25,6 +27,9 @@ HANDLED: Final = "<signal handler called>"
 _GAVE_UP: Final = re.compile(
     r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
     r"fatal_error|std::terminate\b|ggml_(?:abort|uncaught_exception)"
+)
+_ALLOCATES: Final = re.compile(
+    r"_?int_(?:free|malloc|realloc)|malloc_consolidate|unlink_chunk|_{0,2}(?:libc_)?(?:c?free|malloc)$"
 )
 _MALLOCS: Final = re.compile(r"malloc_printerr .{0,80}?\"(?P<detail>[\w():>! -]{5,120})\"")
 """What glibc printed stands among the arguments of the function that printed it."""
@@ -226,11 +231,21 @@ class NativeBlock:
         if told == (calls, self._detail, signal):
             return self._clue
         clue = replace(self._clue, native=calls, detail=self._detail, signal=signal)
-        if any(call.function == "malloc_printerr" for call in calls[:_TOP]):
+        if _is_of_allocator(calls[:_TOP]):
             return _of_heap(clue)
         if clue.kind is ClueKind.STACK and signal is None:
             return _of_handler(clue)
         return clue
+
+
+def _is_of_allocator(calls: Sequence[NativeCall]) -> bool:
+    """Did glibc's allocator give up? Its function that says so may have been inlined."""
+    names = [call.function or "" for call in calls]
+    told = ("__libc_message", "malloc_printerr")
+    return "malloc_printerr" in names or any(
+        upper.startswith(told) and _ALLOCATES.match(lower) is not None
+        for upper, lower in pairwise(names)
+    )
 
 
 def _of_heap(clue: Clue) -> Clue:

@@ -44,7 +44,7 @@ from vllm_forensics.evidence.log.python_traceback import (
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
-from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
+from vllm_forensics.evidence.log.titles import as_title, clue_of_heading, is_defined
 from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
@@ -351,7 +351,8 @@ class _Scanner:
         return True
 
     def _phrase(self, line: LogLine) -> None:
-        clue = _without_number(BOOK.read(line) or clue_of_heading(line)) or read_unnamed(line)
+        clue = _without_number(as_title(BOOK.read(line), line) or clue_of_heading(line))
+        clue = clue or read_unnamed(line)
         block = self._blocks.get(line.stream)
         if clue is None and is_defined(block, line):
             self._blocks.pop(line.stream, None)

@@ -48,7 +48,7 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "' not found",
-            r"(?P<detail>version [`'](?:GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]{1,200}' not found"
+            r"(?P<detail>(?:version )?[`'](?:GLIBC|GLIBCXX|CXXABI|GCC)_[\d.]{1,200}' not found"
             r"(?: \(required by (?P<module>[^)]{1,200})\))?)",
             "/lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by /opt/app/_C.so)",
         ),

@@ -15,6 +15,8 @@ NEEDLES: Final = (b" bus error", b" floating point exc", b" illegal instruct")
 _HEADING: Final = re.compile(
     r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}(?:(?:\w{2,12}\.? )?[Bb]ug: ?)?"
 )
+_OF_TEXT: Final = re.compile(r"# (?!A fatal error has|Fatal |Check failed)\S")
+"""Java's machine and V8 begin their own records so."""
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
@@ -25,6 +27,12 @@ _DEFINES: Final = re.compile(
     r".{0,80}?\b(?:is|are|occurs?|happens?|means?|refers?|arises?)\b"
 )
 """A sentence that says what such a death is."""
+
+
+def as_title(clue: Clue | None, line: LogLine) -> Clue | None:
+    """A clue whose line is a text's title: that repeats what was seen, and did not print it."""
+    is_title = line.number <= _TITLE and _OF_TEXT.match(line.text) is not None
+    return replace(clue, is_told=True) if clue is not None and is_title else clue
 
 
 def clue_of_heading(line: LogLine) -> Clue | None:
