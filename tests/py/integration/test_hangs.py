@@ -347,7 +347,8 @@ def test_a_busy_loop_names_its_python_function(start: Any, tmp_path: Path) -> No
     _, report = look(is_ready(start(sys.executable, program)), tmp_path)
 
     assert kinds(report) == ["busy-loop"]
-    assert re.search(r"in count_forever \(.*:4\)", report["findings"][0]["summary"])
+    # Stopped at the condition or in the body: either may be.
+    assert re.search(r"in count_forever \(.*:[34]\)", report["findings"][0]["summary"])
 
 
 @pytest.mark.gdb
