@@ -14,6 +14,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+"""A loaded machine is no failure."""
 
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 CASES_VARIABLE = "VLLM_FORENSICS_CASES"

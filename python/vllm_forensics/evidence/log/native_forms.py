@@ -320,7 +320,7 @@ FORMS: Final = (
         writer="Ray, older",
         example="    ns::Pool::take()",
         pattern=r"\s{2,8}(?P<function>(?:[\w~<>, *&]{1,200}::){1,12}[\w~<>]{1,200}\(\))$",
-        begins=r"[\w~<>*&,]",
+        begins=r"[\w~<>*&,:]",
         holds="()",
     ),
     Form(

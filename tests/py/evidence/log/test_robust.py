@@ -37,13 +37,13 @@ def test_random_bytes(data: bytes) -> None:
     read(data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(ALPHABET) | st.binary(max_size=4), max_size=40))
 def test_random_pieces_of_texts(parts: list[bytes]) -> None:
     read(b"".join(parts))
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_mutated_samples(data: st.DataObject) -> None:
     log = bytearray(data.draw(st.sampled_from(RAW))[:4000])
