@@ -29,9 +29,9 @@ _QUOTES: Final = re.compile("[`'\"]")
 _NEAR: Final = 600
 _NEXT: Final = 4
 _MESSAGE: Final = 3
+"""So many lines the message of an exception may have before it comes to the point."""
 _STACK: Final = 100
 """So far below the words of a panic its status may stand: its stack lies between."""
-"""So many lines the message of an exception may have before it comes to the point."""
 _RECORD: Final = 40
 """So many lines a container's record has at most."""
 _NO_ACCOUNT: Final = {ClueKind.ECHO, ClueKind.START, ClueKind.HEARSAY, ClueKind.MENTION}

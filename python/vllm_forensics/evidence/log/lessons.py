@@ -10,7 +10,6 @@ from typing import Final
 
 _READ: Final = 400
 """So many lines of a text show what kind it is."""
-_NEAR: Final = 200
 _LESSON: Final = re.compile(
     r"(?i)\b(?:in this (?:article|guide|tutorial|post|section|chapter|blog|lesson|lab|video)|"
     r"this (?:article|guide|tutorial|post|page|section|chapter|error|message|signal|code) "
