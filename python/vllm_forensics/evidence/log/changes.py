@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_READ: Final = 400
-"""So many lines of a text show what kind it is."""
 _NEAR: Final = 200
 _TOP: Final = 3
 _MANUAL: Final = re.compile(r"\.(?:TH|SH|Dd|Sh|PP|TP|IP)\b")
@@ -28,9 +26,8 @@ _BODY: Final = re.compile(
 _COMMITS: Final = 3
 
 
-def is_manual(lines: Sequence[str]) -> bool:
-    """Is the text the source of a manual page or of documentation?"""
-    head = lines[:_READ]
+def is_manual(head: Sequence[str]) -> bool:
+    """Does a text's beginning show the source of a manual page or of documentation?"""
     if sum(_MANUAL.match(line) is not None for line in head) >= _COMMITS:
         return True
     return any(map(_DIRECTIVE.match, head)) and any(map(_RULE.match, head))

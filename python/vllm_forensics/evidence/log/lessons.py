@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Final
 
-_READ: Final = 400
-"""So many lines of a text show what kind it is."""
+from vllm_forensics.evidence.log.page import Page, is_prose
+
 _LESSON: Final = re.compile(
     r"(?i)\b(?:in this (?:article|guide|tutorial|post|section|chapter|blog|lesson|lab|video)|"
     r"this (?:article|guide|tutorial|post|page|section|chapter|error|message|signal|code) "
@@ -120,33 +120,12 @@ _POSSIBLE: Final = re.compile(
     r"fail|die|end|show)\b|\bit looks like (?:this|so)\b"
 )
 """What is shown below such a sentence may have been seen, or not."""
-_PROSE: Final = re.compile(
-    r"(?:.{0,200}?[\s(])?(?:[^\W\d_]{2,20}[ ,]{1,2}){3}[^\W\d_]{2,20}|.{0,200}[\u3040-\u9fff]{6}|"
-    r".{0,200}[\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,}|\s*#{1,6} \S"
-)
-_INTRODUCES: Final = re.compile(r"\W{0,4}[A-Za-z][\w ,'()-]{3,80}:\W{0,4}$")
 _BARE: Final = re.compile(r"#{3,6} [A-Za-z ]{4,40}\(core dumped\)\W{0,4}$")
 """A section's title, and nobody's message."""
-_PRINTED: Final = re.compile(
-    r".{0,200}(?:\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|CRITICAL)\b|\w(?:Error|Warning"
-    r"|Exception)\b|[\w/.-]{1,80}\.(?:py|cc|cpp|c|h|go|rs):\d|"
-    r"\bpid=\d|most recent call)|\s*(?:#\d|File \"|at \S{1,200}\(|==\d|\(\w{1,40}\) |\[)"
-)
-"""A program's own advice, in a line that it printed."""
-_HANDLERS_OWN: Final = re.compile(
-    r"(?i).{0,80}(?:because you hit a bug|you can use the following information|bug report|"
-    r"asynchronously reported|"
-    r"if you (?:see no messages|get repeated|would like to)|encountered a bug|"
-    r"you can try to increase|"
-    r"you can (?:ignore|suppress|set|pass|disable)|consider passing)"
-)
-"""What crash handlers print besides."""
 _OTHER: Final = re.compile(
     r"(?i)\b(?:other|another|different|earlier|previous|older?|unlike|not the same)\b.{0,40}"
     r"\b(?:issue|report|crash|bug|thread|problem|case|ticket)\b"
 )
-_ABOVE: Final = 14
-_PARAGRAPH: Final = 3
 
 
 class Lessons(Enum):
@@ -158,9 +137,9 @@ class Lessons(Enum):
     ALL = auto()
 
 
-def lessons_in(lines: Sequence[str]) -> Lessons:
+def lessons_in(page: Page) -> Lessons:
     """How much the text teaches, and whether it does nothing else."""
-    head = _outside_fences(lines[:_READ])
+    head = page.written()
     quoted = sum(line.startswith(">") for line in head)
     if 2 * quoted < sum(map(bool, head)):  # somebody else's words
         head = [line for line in head if not line.startswith(">")]
@@ -169,10 +148,10 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
     taught += sum(_PAGE.match(line) is not None for line in head)
     entries = (_ENTRY.match(line) for line in head)
     taught += 2 * len({entry.lastgroup for entry in entries if entry is not None} - {"cause"})
-    taught += 2 * any(_COMMANDED.match(line) is not None for line in lines[:_READ])
+    taught += 2 * any(_COMMANDED.match(line) is not None for line in page.head)
     titles = sum(_HEADING.match(line) is not None for line in prose)
     seen = count_of_witnesses(head)
-    is_at_home = any(_HOME.search(line) is not None for line in lines[:_READ])
+    is_at_home = any(_HOME.search(line) is not None for line in page.head)
     share = len(prose) / max(1, sum(map(bool, head)))
     if taught and taught + titles >= 3 and taught + titles > 4 * (seen + is_at_home):
         return Lessons.ALL
@@ -181,70 +160,25 @@ def lessons_in(lines: Sequence[str]) -> Lessons:
     return Lessons.ALL if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 
 
-def begins_in_fence(lines: Sequence[str]) -> bool:
-    """Was the text's beginning cut off within a fence?"""
-    fences = [at for at, line in enumerate(lines) if _is_fence(line)]
-    if len(fences) % 2 == 0 or lines[fences[0]].strip(" >`~"):
-        return False
-    above = lines[: fences[0]]
-    return not any(line.startswith("#") or is_prose(line) for line in above)
-
-
-def _outside_fences(lines: Sequence[str]) -> list[str]:
-    """What a person wrote around what he pasted."""
-    found: list[str] = []
-    is_inside = begins_in_fence(lines)
-    for line in lines:
-        if _is_fence(line):
-            is_inside = not is_inside
-        elif not is_inside:
-            found.append(line)
-    return found
-
-
-def is_prose(line: str) -> bool:
-    """Did a person write the line, and no program?"""
-    if _PRINTED.match(line) is not None or _HANDLERS_OWN.match(line) is not None:
-        return False
-    return _PROSE.match(line) is not None
-
-
 def count_of_witnesses(lines: Sequence[str]) -> int:
     """How often somebody says that something happened to him, or fills in a bug report's form."""
-    return sum(map(_witnesses, lines[:_READ]))
+    return sum(map(_witnesses, lines))
 
 
-@lru_cache(maxsize=2 * _READ)
+@lru_cache(maxsize=1024)
 def _witnesses(line: str) -> int:
     """Asked twice of most lines of a text."""
     return len(_WITNESS.findall(line))
 
 
-def is_example(lines: Sequence[str], at: int) -> bool:
+def is_example(page: Page, at: int) -> bool:
     """Does the sentence above say that what follows is an example?"""
-    return any(_ILLUSTRATES.search(one) for one in _paragraph_above(lines, at))
+    return _ILLUSTRATES.search(page.paragraph_above(at)) is not None
 
 
-def is_possible(lines: Sequence[str], at: int) -> bool:
+def is_possible(page: Page, at: int) -> bool:
     """Does the sentence above say that what follows may happen?"""
-    return any(_POSSIBLE.search(one) for one in _paragraph_above(lines, at))
-
-
-def _paragraph_above(lines: Sequence[str], at: int) -> Iterator[str]:
-    """The nearest that a person wrote above a line, or above the block that it stands in."""
-    fences = [near for near in range(max(0, at - _READ), at) if _is_fence(lines[near])]
-    begin = fences[-1] if len(fences) % 2 else at
-    for end in range(begin - 1, max(-1, begin - _ABOVE), -1):
-        if is_prose(lines[end]) or _INTRODUCES.match(lines[end]) is not None:
-            start = end
-            while start > max(0, end - _PARAGRAPH) and is_prose(lines[start - 1]):
-                start -= 1
-            yield " ".join(lines[start : end + 1])
-            return
-
-
-def _is_fence(line: str) -> bool:
-    return line.lstrip(" >").startswith(("```", "~~~"))
+    return _POSSIBLE.search(page.paragraph_above(at)) is not None
 
 
 def is_of_another_report(lines: Sequence[str], at: int) -> bool:

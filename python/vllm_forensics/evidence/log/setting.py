@@ -15,7 +15,6 @@ from typing import Final
 from vllm_forensics.evidence.log.changes import is_all_changes, is_list_of_changes, is_manual
 from vllm_forensics.evidence.log.lessons import (
     Lessons,
-    begins_in_fence,
     count_of_witnesses,
     is_example,
     is_of_another_report,
@@ -24,6 +23,7 @@ from vllm_forensics.evidence.log.lessons import (
     lessons_in,
 )
 from vllm_forensics.evidence.log.literals import literal_lines
+from vllm_forensics.evidence.log.page import Page, is_fence
 from vllm_forensics.evidence.log.prose import is_comment
 from vllm_forensics.evidence.log.verdicts import passed_parts
 from vllm_forensics.model.incident import Clue, ClueKind
@@ -36,7 +36,6 @@ _REACH: Final = 120
 _ENDS: Final = 4
 """So many lines at its beginning and end tell source code from a script with its output."""
 _MAX_LINE: Final = 300
-_FENCE: Final = re.compile(r"\s{0,8}(?:```|~~~)")
 _DUMP: Final = re.compile(
     r"\s*(?:File \"|(?:Current )?[Tt]hread |#|Traceback|\[\s?\d{1,3}\]|@ +0x|frame #|"
     r"at [\w/.]{1,200}:\d|$)"
@@ -69,16 +68,12 @@ _LOGGED: Final = re.compile(
     r"[$>] |\S{1,40}@\S{1,40}[:~]|"
     r"\s*(?:\(\w{1,60} pid=|\[?\d{4}-\d\d-\d\d|\{\"|\w{1,20} \d\d-\d\d \d\d:)"
 )
-
-
 _STOPS: Final = re.compile(
     rb"(?:^|[\s:\]-])(?:(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:SIG(?:TERM|INT)|signal (?:15|2)\b)|"
     rb"Shutting down\b|[Gg]racefully stopping|waiting for .{1,60} to stop|Stopping \S{1,60}\.\.\.)|"
     rb"(?i:shutting down (?:gracefully|normally))"
 )
 """Somebody asked for an end."""
-
-
 _SUCCEEDS: Final = re.compile(
     rb"(?i)\b(?:exit(?:ed)? (?:with )?(?:code|status):? ?0\b|(?:finished|completed) successfully)"
 )
@@ -101,8 +96,6 @@ _MARKED: Final = re.compile(
     r"(?:Debug c|C)heck failed|Fatal JavaScript)"
 )
 """Java's machine and V8 begin each line of their own record with the mark of a comment."""
-
-
 _WAITS: Final = re.compile(
     r"_{0,2}(?:GI_{1,3})?(?:internal_)?(?:futex_|do_futex_wait|syscall_cancel|poll\b|ppoll\b|select\b|"
     r"epoll_wait|(?:clock_)?nanosleep|pthread_cond_|(?:new_)?sem_wait|lll_lock|wait4|waitpid)"
@@ -151,12 +144,13 @@ class Setting:
             line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
         ]
         kinds = [_kind(line, above) for line, above in zip(lines, ["", *lines[:-1]], strict=True)]
-        if is_manual(lines) or is_all_changes(lines) or _is_source(kinds):
+        page = Page(lines)
+        if is_manual(page.head) or is_all_changes(lines) or _is_source(kinds):
             return []
-        lessons = lessons_in(lines)
+        lessons = lessons_in(page)
         if lessons is Lessons.ALL:
             return []
-        is_of_nobody = count_of_witnesses(lines) == 0
+        is_of_nobody = count_of_witnesses(page.head) == 0
         passed, literal = passed_parts(lines), literal_lines(lines)
         resting = _stacks_of_the_living(clues, lines)
         heard: list[Clue] = []
@@ -171,8 +165,8 @@ class Setting:
                 continue
             if clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
                 continue
-            if not (_is_shown(lines, kinds, at) or (is_of_nobody and is_example(lines, at))):
-                is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(lines, at))
+            if not (_is_shown(page, kinds, at) or (is_of_nobody and is_example(page, at))):
+                is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(page, at))
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
 
@@ -208,24 +202,26 @@ def _is_asleep(clue: Clue) -> bool:
     return clue.signal is None and _WAITS.match(innermost or "") is not None
 
 
-def _is_shown(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
+def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
+    lines = page.lines
     return (
         is_comment(lines[at])
         or is_term(lines[at])
         or is_of_another_report(lines, at)
-        or _is_comment_of_code(lines, kinds, at)
+        or _is_comment_of_code(page, kinds, at)
         or _is_within_code(kinds, at)
         or is_list_of_changes(lines, at)
     )
 
 
-def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -> bool:
+def _is_comment_of_code(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
     """Does the line begin with the mark of a comment or title, and code stand next to it?"""
+    lines = page.lines
     if not lines[at].startswith("# "):
         return False
     near_by = lines[max(0, at - _RECORD) : at + _RECORD]
     is_record = any(_MARKED.match(line) is not None for line in near_by)
-    if (kinds[:at].count(_Kind.FENCE) + begins_in_fence(lines)) % 2 and not is_record:
+    if page.is_fenced(at) and not is_record:
         return True
     length = -1
     for step in (-1, 1):
@@ -239,7 +235,7 @@ def _is_comment_of_code(lines: Sequence[str], kinds: Sequence[_Kind], at: int) -
 
 
 def _kind(line: str, above: str) -> _Kind:
-    if _FENCE.match(line) is not None:
+    if is_fence(line):
         return _Kind.FENCE
     # The source that a traceback quotes is none of this text.
     is_quoted = (line.startswith("    ") and above.lstrip().startswith('File "')) or (

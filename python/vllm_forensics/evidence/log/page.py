@@ -1,0 +1,104 @@
+"""A text as a page: what a person wrote, and between it, in fences, what he pasted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_HEAD: Final = 400
+"""So many lines of a text show what kind it is."""
+_ABOVE: Final = 14
+_PARAGRAPH: Final = 3
+_CUT_OFF: Final = -1
+"""Of a line in a fence that opens above the text."""
+_PROSE: Final = re.compile(
+    r"(?:.{0,200}?[\s(])?(?:[^\W\d_]{2,20}[ ,]{1,2}){3}[^\W\d_]{2,20}|.{0,200}[\u3040-\u9fff]{6}|"
+    r".{0,200}[\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,}|\s*#{1,6} \S"
+)
+_INTRODUCES: Final = re.compile(r"\W{0,4}[A-Za-z][\w ,'()-]{3,80}:\W{0,4}$")
+_PRINTED: Final = re.compile(
+    r".{0,200}(?:\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|CRITICAL)\b|\w(?:Error|Warning"
+    r"|Exception)\b|[\w/.-]{1,80}\.(?:py|cc|cpp|c|h|go|rs):\d|"
+    r"\bpid=\d|most recent call)|\s*(?:#\d|File \"|at \S{1,200}\(|==\d|\(\w{1,40}\) |\[)"
+)
+"""A program's own advice, in a line that it printed."""
+_HANDLERS_OWN: Final = re.compile(
+    r"(?i).{0,80}(?:because you hit a bug|you can use the following information|bug report|"
+    r"asynchronously reported|"
+    r"if you (?:see no messages|get repeated|would like to)|encountered a bug|"
+    r"you can try to increase|"
+    r"you can (?:ignore|suppress|set|pass|disable)|consider passing)"
+)
+"""What crash handlers print besides."""
+
+
+class Page:
+    """The lines of a text, of which each knows the fence that it stands in."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """Look through them once."""
+        self.lines: Final = lines
+        self.head: Final = lines[:_HEAD]
+        """They show what kind the text is."""
+        self._opened: Final = _opened(lines)
+
+    def is_fenced(self, at: int) -> bool:
+        """Does the line stand in a fence, or is it the mark of one?"""
+        return self._opened[at] is not None
+
+    def written(self) -> list[str]:
+        """Of the head, what a person wrote around what he pasted."""
+        return [line for at, line in enumerate(self.head) if not self.is_fenced(at)]
+
+    def paragraph_above(self, at: int) -> str:
+        """The nearest that a person wrote above a line, or above the fence that it stands in."""
+        lines, fence = self.lines, self._opened[at]
+        begin = at if fence in {None, _CUT_OFF} else fence
+        for end in range(begin - 1, max(-1, begin - _ABOVE), -1):
+            if is_prose(lines[end]) or _introduces(lines[end]):
+                start = end
+                while start > max(0, end - _PARAGRAPH) and is_prose(lines[start - 1]):
+                    start -= 1
+                return " ".join(lines[start : end + 1])
+        return ""
+
+
+def is_fence(line: str) -> bool:
+    """Does a fence open or close in the line? It may be quoted, or moved to the right."""
+    return line.lstrip("> \t").startswith(("```", "~~~"))
+
+
+def is_prose(line: str) -> bool:
+    """Did a person write the line, and no program?"""
+    if _PRINTED.match(line) is not None or _HANDLERS_OWN.match(line) is not None:
+        return False
+    return _PROSE.match(line) is not None
+
+
+def _introduces(line: str) -> bool:
+    """Does it end with a colon, as what stands above something pasted?"""
+    return _INTRODUCES.match(line) is not None
+
+
+def _opened(lines: Sequence[str]) -> list[int | None]:
+    """Of each line where its fence opens; that of a fence's own marks, and of none outside."""
+    marks = [at for at, line in enumerate(lines) if is_fence(line)]
+    if len(marks) % 2:
+        if _closes(lines, marks[0]):
+            marks.insert(0, _CUT_OFF)
+        else:
+            marks.append(len(lines) - 1)
+    opened: list[int | None] = [None] * len(lines)
+    for begin, end in zip(marks[::2], marks[1::2], strict=True):
+        for at in range(max(0, begin), end + 1):
+            opened[at] = begin
+    return opened
+
+
+def _closes(lines: Sequence[str], mark: int) -> bool:
+    """Is a text's first mark, of an odd number, the end of a fence that opens above the text?"""
+    if lines[mark].strip("> \t`~"):
+        return False
+    above = lines[:mark]
+    return not any(line.startswith("#") or is_prose(line) or _introduces(line) for line in above)
