@@ -41,6 +41,13 @@ APPLE: Final = Family(
             "* thread #1, stop reason = signal SIGABRT",
         ),
         Phrase(
+            ClueKind.ABORT,
+            "stop reason = hit program assert",
+            r"stop reason = (?P<detail>hit program assert)",
+            "* thread #1, queue = 'main', stop reason = hit program assert",
+            signal="SIGABRT",
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             " Crashed:",
             r"^\W{0,4}Thread \d{1,4} Crashed:",

@@ -129,7 +129,7 @@ CXX: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "libc++abi",
-            r"libc\+\+abi(?:\.dylib)?: terminating (?P<detail>.{1,200})",
+            r"libc\+\+abi(?:\.dylib)?: terminating (?:(?:with|due to) )?(?P<detail>.{1,200})",
             "libc++abi: terminating due to uncaught exception of type std::runtime_error: boom",
             signal="SIGABRT",
         ),

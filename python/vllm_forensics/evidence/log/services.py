@@ -12,6 +12,10 @@ _DEATHS: Final = (
     r"(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted|"
     r"Trace/breakpoint trap|Bad system call)"
 )
+_COMMAND: Final = (
+    r" {1,40}(?:\w{1,40}=\S{0,200} {1,9}){0,8}(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})"
+)
+"""What was typed: its program without its folder, behind settings of the environment."""
 LOADER: Final = Family(
     source="the loader",
     phrases=(
@@ -122,8 +126,9 @@ SHELL: Final = Family(
                 ClueKind.SIGNAL,
                 word,
                 r"^(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?(?:"
-                r"(?P<pid>\d{2,20}) |\d )?"
-                rf"(?P<signal>{word})(?:: \d+)? *(?:\(core dumped\).*|$|  +\S.*|(?=[./]))",
+                r"(?P<pid>\d{2,20}):? |\d )?"
+                rf"(?P<signal>{word})(?:: \d+)?(?:(?: *\(core dumped\))?(?(pid){_COMMAND}|(?!))|"
+                r" *(?:\(core ?dump(?:ed)?\)|$|  +\S|(?=[./])))",
                 example,
             )
             for word, example in (
@@ -137,6 +142,7 @@ SHELL: Final = Family(
                 ("Abort trap", "Abort trap: 6"),
                 ("Aborted", "run.sh: line 4: 4242 Aborted                 (core dumped) ./serve"),
                 ("Trace/breakpoint trap", "Trace/breakpoint trap (core dumped)"),
+                ("Memory fault", "ksh: 4242: Memory fault(coredump)"),
             )
         ),
         *(
@@ -180,16 +186,24 @@ SHELL: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
+            " terminated by signal SIG",
+            r"^fish: (?:Job \d{1,9}, )?['\"\u201c](?:\S{0,200}/)?(?P<name>[\w.+-]{1,60}).{0,400}"
+            r"['\"\u201d] terminated by signal (?P<signal>SIG\w{1,20})",
+            "fish: Job 1, './serve --port 80' terminated by signal SIGSEGV (Address boundary error)",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
             "zsh: ",
             r"^zsh: (?P<signal>segmentation fault|bus error|abort|illegal hardware instruction|"
-            r"floating point exception|trace trap|killed)(?: \(core dumped\))? ",
+            rf"floating point exception|trace trap|killed)(?: \(core dumped\))?{_COMMAND}",
             "zsh: segmentation fault (core dumped)  python3 serve.py",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "egmentation fault",
-            r"(?:(?:^|`)\[\d{1,20}\]|^ {4}) +[+-]? *"
-            r"(?P<pid>\d{1,20}) (?P<signal>segmentation fault)",
+            r"(?:(?:^|[`'\"(])\[\d{1,20}\]|^ {4}) +[+-]? *"
+            r"(?P<pid>\d{1,20}) (?P<signal>segmentation fault)"
+            rf"(?:(?: \(core dumped\))?{_COMMAND})?",
             "[1]    4242 segmentation fault (core dumped)  python serve.py",
         ),
         *(
