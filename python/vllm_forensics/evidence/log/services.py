@@ -189,7 +189,7 @@ SHELL: Final = Family(
             " terminated by signal SIG",
             r"^fish: (?:Job \d{1,9}, )?['\"\u201c](?:\S{0,200}/)?(?P<name>[\w.+-]{1,60}).{0,400}"
             r"['\"\u201d] terminated by signal (?P<signal>SIG\w{1,20})",
-            "fish: Job 1, './serve --port 80' terminated by signal SIGSEGV (Address boundary error)",
+            "fish: Job 1, './serve' terminated by signal SIGSEGV (Address boundary error)",
         ),
         Phrase(
             ClueKind.SIGNAL,
