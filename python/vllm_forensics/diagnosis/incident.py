@@ -18,6 +18,7 @@ from vllm_forensics.diagnosis.incident_first import (
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident_hearsay import hearsay_of, is_asked_for
+from vllm_forensics.diagnosis.incident_names import with_numbers
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
@@ -57,7 +58,7 @@ _WHERE_COUNTS: Final = {
 
 def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
     """The incidents that a log tells of, in its order: one for each life that ended badly."""
-    own = without_strangers(reading)
+    own = with_numbers(without_strangers(reading))
     found = (explain_incident(life, log) for life in lives_of(own))
     return tuple(incident for incident in found if incident is not None)
 

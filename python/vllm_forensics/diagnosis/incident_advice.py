@@ -62,10 +62,17 @@ _STEPS: Final = {
     ),
 }
 
+_WHO_SENDS: Final = (
+    "strace -f -e trace=kill,tgkill,tkill -p PID    # of whom may have sent it",
+    "auditctl -a always,exit -F arch=b64 -S kill -k kills; ausearch -k kills    # who, from now on",
+)
+
 
 def next_steps(death: Death) -> tuple[str, ...]:
     """Commands, the most telling first."""
     steps = _STEPS[death.cause.kind]
+    if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
+        steps = _WHO_SENDS
     if death.signal == "SIGBUS":
         steps = ("df -h /dev/shm    # docker run --shm-size=8g, or a larger emptyDir", *steps[:1])
     elif death.signal == "SIGILL":
@@ -90,7 +97,7 @@ def explanation(death: Death, echoes: tuple[Echo, ...], *, is_echo: bool) -> str
             "GPU work runs asynchronously: the stack shows where the error was noticed, "
             "not where it happened."
         )
-    if death.cause.kind is CauseClass.UNKNOWN and is_echo:
+    if death.cause.certainty is Certainty.UNKNOWN and is_echo:
         words.append(
             "What the text shows are only echoes: their stacks say where the end was noticed. "
             "The dead process's own output, or the kernel's log, has to be found."
@@ -104,6 +111,8 @@ def explanation(death: Death, echoes: tuple[Echo, ...], *, is_echo: bool) -> str
 
 def _of_what(death: Death) -> str:
     cause = death.cause
+    if cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN:
+        return f": {cause.detail.rstrip('.')}"
     if cause.certainty is Certainty.UNKNOWN:
         return f"; of what is unknown: {cause.detail}"
     likely = ", most likely" if cause.certainty is Certainty.LIKELY else ""

@@ -55,6 +55,15 @@ def _what(first: Clue, account: Sequence[Clue], pattern: re.Pattern[str]) -> str
     return next((one for one in details if one is not None and pattern.search(one)), None)
 
 
+def sent(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`kill(42, SIGKILL)` in a trace; a core whose siginfo names another process."""
+    told = next((one for one in (first, *account) if one.sender is not None), None)
+    if told is None or any(one.kind is ClueKind.MEMORY for one in account):
+        return None
+    detail = f"{told.signal}, which {told.sender} sent: it did not fail by itself"
+    return _cause(CauseClass.UNKNOWN, detail, Certainty.PROVED)
+
+
 def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Out of memory: Killed process 4242 (python)`, `Reason: OOMKilled`."""
     kills = [clue for clue in (first, *account) if clue.kind is ClueKind.MEMORY]
@@ -185,8 +194,8 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    hang, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, crashed, aborted,
-    raised,
+    hang, sent, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, crashed,
+    aborted, raised,
 )  # fmt: skip
 
 

@@ -223,7 +223,10 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
     """The other clues to the same death, in the order of the log."""
     pid = subject_pid(first)
     found: list[Clue] = []
+    last: dict[int | None, Clue] = {}
     for clue in clues:
+        above = last.get(clue.writer_pid)
+        last[clue.writer_pid] = clue
         if clue is first or clue.kind in _NO_ACCOUNT:
             continue
         is_near = abs(clue.line - first.line) < _NEAR
@@ -232,8 +235,9 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
                 found.append(clue)
             continue
         if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:
-            found.append(clue)
-            continue
+            if above is None or above is first or any(above is one for one in found):
+                found.append(clue)
+            continue  # what follows another's echo is no word of the dead one
         other = subject_pid(clue)
         if pid is not None and other is not None:
             if other == pid and _agrees(first, clue):
@@ -258,6 +262,8 @@ def _goes_on(clue: Clue, told: Sequence[Clue]) -> bool:
 def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bool:
     """Does a stack without a word, or a container's denial, belong to the death?"""
     distance = abs(clue.line - first.line)
+    if clue.kind is ClueKind.NOT_MEMORY and clue.sender is not None:
+        return pid is not None and clue.pid == pid
     if clue.kind is ClueKind.NOT_MEMORY:
         is_sent = clue.source == "the shell" and first.signal == "SIGKILL"
         return (is_sent or first.source == clue.source) and distance < _RECORD

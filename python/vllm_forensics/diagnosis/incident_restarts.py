@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from vllm_forensics.diagnosis.clocks import clock_s, uptime_s
 from vllm_forensics.diagnosis.incident_first import OUTSIDE, is_death, subject_pid
-from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
+from vllm_forensics.diagnosis.incident_roles import role_of_name
+from vllm_forensics.model.incident import (
+    Clue,
+    ClueKind,
+    IncidentReading,
+    ProcessRole,
+    SeenProcess,
+)
 
 _MAX_LIVES: Final = 64
 """More lives than `most` are not told one by one: the first ones and the last."""
@@ -25,7 +34,7 @@ def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[Incident
     """
     lives: list[list[Clue]] = []
     dead = _Dead()
-    for part in cut_at_starts(reading.clues):
+    for part in cut_at_starts(reading):
         if lives and not dead.died_again(part):
             lives[-1].extend(part)
         else:
@@ -35,7 +44,8 @@ def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[Incident
         return (reading,)
     if len(lives) > most:
         lives = [*lives[: most - 1], lives[-1]]
-    starts = [0, *(life[0].line for life in lives[1:])]
+    reborn = _reborn(reading.processes)
+    starts = [0, *(_start(*pair, reborn) for pair in pairwise(lives))]
     ends = [*starts[1:], reading.lines + 1]
     return tuple(
         replace(
@@ -49,19 +59,34 @@ def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[Incident
     )
 
 
-def cut_at_starts(clues: Sequence[Clue]) -> Iterator[list[Clue]]:
+def _start(before: Sequence[Clue], life: Sequence[Clue], reborn: Sequence[int]) -> int:
+    """Its first line: its processes write before they die."""
+    line = life[0].line
+    at = bisect_right(reborn, line) - 1
+    return reborn[at] if at >= 0 and reborn[at] > before[-1].line else line
+
+
+def cut_at_starts(reading: IncidentReading) -> Iterator[list[Clue]]:
     """Parts that begin where something was started after a death, or where one came much later."""
     part: list[Clue] = []
     has_death = False
     last: list[float | None] = [None, None]
-    for clue in clues:
+    reborn = _reborn(reading.processes)
+    for clue in reading.clues:
         now = (clock_s(clue.time), uptime_s(clue.time))
-        is_new = clue.kind is ClueKind.START or (
-            clue.kind in _OF_ITS_OWN
-            and is_death(clue)
-            and any(
-                at is not None and before is not None and at - before > _LONG_S
-                for at, before in zip(now, last, strict=True)
+        is_reborn = bisect_right(reborn, clue.line) > bisect_right(
+            reborn, part[-1].line if part else 0
+        )
+        is_new = (
+            is_reborn
+            or clue.kind is ClueKind.START
+            or (
+                clue.kind in _OF_ITS_OWN
+                and is_death(clue)
+                and any(
+                    at is not None and before is not None and at - before > _LONG_S
+                    for at, before in zip(now, last, strict=True)
+                )
             )
         )
         if has_death and is_new:
@@ -71,6 +96,23 @@ def cut_at_starts(clues: Sequence[Clue]) -> Iterator[list[Clue]]:
         has_death = has_death or is_death(clue)
         last = [before if at is None else at for at, before in zip(now, last, strict=True)]
     yield part
+
+
+def _reborn(processes: Sequence[SeenProcess]) -> list[int]:
+    """The lines at which all that had run is silent, and one of its names has a new number.
+
+    Ray gives one name to many actors at a time: nothing begins anew with them.
+    """
+    found: list[int] = []
+    seen: set[str] = set()
+    last = 0
+    for one in sorted(processes, key=lambda one: one.first_line):
+        if one.name in seen and last < one.first_line:
+            found.append(one.first_line)
+        if role_of_name(one.name) not in {None, ProcessRole.RAY_ACTOR}:
+            seen.add(one.name)
+        last = max(last, one.last_line)
+    return found
 
 
 class _Dead:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.diagnosis.context import FaultContext, doubt_of_history
+from vllm_forensics.model.answer import Known
 from vllm_forensics.model.finding import FaultKind, Finding
 from vllm_forensics.model.image import Image
-from vllm_forensics.model.process import Signal
+from vllm_forensics.model.process import Signal, SignalFrame
 from vllm_forensics.model.signals import code_name, signal_name
 
 _HARMLESS: Final = {17, 18, 19, 20, 21, 22, 23, 28}
 """Signals that end no process: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH (signal(7))."""
+_SYSCALL: Final = b"\x0f\x05"
+_INTERRUPTED: Final = (1 << 64) - 4
+"""-EINTR: what a system call returns that a signal interrupted (errno(3))."""
 _TERMINAL: Final = {2, 3}  # SIGINT, SIGQUIT: the kernel sends them for Ctrl-C and Ctrl-\
 
 
@@ -19,6 +23,9 @@ def external_signal(image: Image, context: FaultContext) -> Finding | None:
     """Another process (or a key at the terminal) sent the signal."""
     signal = context.signal
     own = {image.process.pid, *(thread.tid for thread in image.threads)}
+    waiting = _interrupted_call(image, context) if signal.sender_pid in own else None
+    if waiting is not None:
+        return _while_waiting(signal, waiting)
     typed = signal.number in _TERMINAL and signal.from_kernel
     sent = signal.sender_pid is not None and signal.sender_pid not in own
     if not typed and not sent:
@@ -35,6 +42,39 @@ def external_signal(image: Image, context: FaultContext) -> Finding | None:
             f"ps -o pid,ppid,lstart,cmd -p {signal.sender_pid}   (if it still runs)"
             if signal.sender_pid
             else "look at the supervisor's log: who ends this program?",
+        ),
+    )
+
+
+def _interrupted_call(image: Image, context: FaultContext) -> SignalFrame | None:
+    """The frame of a handler that interrupted a system call, and then sent the signal again.
+
+    faulthandler asks for no siginfo_t (no SA_SIGINFO), so the kernel wrote none, and the sender is
+    lost. Seen: `kill -SEGV` of a worker in time.sleep() leaves a core that says SI_TKILL.
+    """
+    if context.frame is not None:
+        return None
+    for frame in image.signal_frames(context.thread):
+        before = image.read(frame.pc - 2, 2)
+        is_call = isinstance(before, Known) and before.value == _SYSCALL
+        if frame.signal.number == 0 and is_call and frame.registers.get("rax") == _INTERRUPTED:
+            return frame
+    return None
+
+
+def _while_waiting(signal: Signal, frame: SignalFrame) -> Finding:
+    name = signal_name(signal.number)
+    return Finding(
+        kind=FaultKind.EXTERNAL_SIGNAL,
+        summary=f"The program did not fail by itself: {name} was sent to it while it waited in a "
+        "system call, where no instruction can fault. Its handler sent the signal again, so who "
+        "sent the first one is not in the core.",
+        proof=(
+            f"the handler interrupted the system call before {frame.pc:#x}, which returned -EINTR",
+        ),
+        advice=(
+            "look at the supervisor's log: who ends this program?",
+            "strace -f -e trace=kill,tgkill,tkill -p SUPERVISOR   (who sends it)",
         ),
     )
 

@@ -73,7 +73,7 @@ def parts_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> 
         source: [life.clues[0].line for life in of_log[1:]] for source, of_log in lives.items()
     }
     cuts = {
-        source: [cut[0].line for cut in cut_at_starts(reading.clues) if cut][1:]
+        source: [cut[0].line for cut in cut_at_starts(reading) if cut][1:]
         for source, reading in logs.items()
     }
     placed = [(_after(one, starts), one) for one in told]

@@ -58,6 +58,7 @@ def of_core(crash: Crash, written_s: float | None) -> Statement:
 
 def _core_clue(crash: Crash, time: str | None) -> Clue:
     kind, signal = ClueKind.SIGNAL, signal_name(crash.signal.number)
+    by: str | None = None
     detail: str | None = _fault_words(crash)
     if crash.fault.kind in _HEAP:
         kind, detail = ClueKind.HEAP, crash.fault.message or detail
@@ -67,6 +68,9 @@ def _core_clue(crash: Crash, time: str | None) -> Clue:
         kind = ClueKind.ENVIRONMENT
     elif crash.fault.kind is FaultKind.EXTERNAL_SIGNAL:
         kind, detail = ClueKind.CHILD, None
+        sender = crash.signal.sender_pid
+        is_named = sender is not None and sender not in {0, crash.pid}
+        by = f"process {sender}" if is_named else "another process"
     frames = _fault_frames(crash)
     culprit = crash.culprit
     if culprit is not None and culprit.kind is not FrameKind.PYTHON:
@@ -81,6 +85,7 @@ def _core_clue(crash: Crash, time: str | None) -> Clue:
         time=time,
         signal=signal,
         detail=detail,
+        sender=by,
         native=tuple(_native(frame) for frame in frames if frame.kind is not FrameKind.PYTHON),
         python=tuple(
             PythonCall(function=frame.function or "?", file=frame.file or "?", line=frame.line or 0)

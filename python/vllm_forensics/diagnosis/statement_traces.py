@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.statement import Statement, base_name
-from vllm_forensics.diagnosis.traced_processes import lineage_of
+from vllm_forensics.diagnosis.traced_processes import Lineage, lineage_of
 from vllm_forensics.model.incident import Clue, ClueKind
 from vllm_forensics.model.joined import SourceKind
 from vllm_forensics.model.run import SupervisedRun
@@ -57,13 +58,8 @@ def of_trace(
             text=end.text,
             time_s=_clock(end.time_s),
             pid=end.tid,
-            clue=_told(
-                _STRACE,
-                cause,
-                pid=end.tid,
-                signal=fault.name if fault is not None else signal,
-            )
-            if signal is not None and not (sent is not None and signal == "SIGKILL")
+            clue=_end(lineage, end.tid, cause, fault.name if fault is not None else signal, sent)
+            if signal is not None
             else None,
             signal=signal,
             exit=end.status if end.status >= 0 else None,
@@ -72,6 +68,18 @@ def of_trace(
         )
     for finding in findings:
         yield Statement(source=path, kind=SourceKind.STRACE, text=finding.sentence, pid=finding.pid)
+
+
+def _end(
+    lineage: Lineage, pid: int, text: str, signal: str | None, sent: SyscallFinding | None
+) -> Clue:
+    """That a signal ended a process. By its own parents it was cleared away: that is no death."""
+    clue = _told(_STRACE, text, pid=pid, signal=signal)
+    if sent is None or sent.sender is None:
+        return clue
+    is_parents = sent.sender in set(lineage.ancestry(pid))
+    kind = ClueKind.NOT_MEMORY if is_parents and signal == "SIGKILL" else ClueKind.CHILD
+    return replace(clue, kind=kind, of_another=True, sender=lineage.name(sent.sender))
 
 
 def of_supervisor(path: str, run: SupervisedRun) -> Iterator[Statement]:

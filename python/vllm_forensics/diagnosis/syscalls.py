@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.address_history import Covering, covering_call
@@ -239,7 +240,8 @@ def _killed(lineage: Lineage, end: ThreadEnd) -> Iterator[SyscallFinding]:
         by = f"by {lineage.name(sender)}" + ("" if known else ", which was not started here")
     sentence = f"{lineage.name(end.tid)} was ended with {name} {by}."
     proof = (*((call.text,) if call else ()), *((event.text,) if event else ()), end.text)
-    yield _finding(end, SyscallKind.KILLED, sentence, proof)
+    found = _finding(end, SyscallKind.KILLED, sentence, proof)
+    yield replace(found, sender=sender if sender != end.tid else None)
 
 
 def _kill_call(lineage: Lineage, end: ThreadEnd, name: str) -> SystemCall | None:

@@ -155,6 +155,8 @@ class Clue:
     """Does its writer say that of all the failures that it saw, this was the first?"""
     is_told: bool = False
     """Does it stand in somebody's sentence, and not as it was printed?"""
+    sender: str | None = None
+    """Who sent it its signal, where that is known: `process 7`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

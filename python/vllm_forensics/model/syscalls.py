@@ -82,3 +82,5 @@ class SyscallFinding:
     kind: SyscallKind
     sentence: str
     proof: tuple[str, ...]
+    sender: int | None = None
+    """Of `KILLED`, the other process that sent the signal."""

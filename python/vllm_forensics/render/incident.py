@@ -11,7 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import Death, Incident, IncidentAnswer, IncidentProcess
+from vllm_forensics.model.incident import (
+    CauseClass,
+    Death,
+    Incident,
+    IncidentAnswer,
+    IncidentProcess,
+)
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
@@ -106,7 +112,10 @@ def headline(death: Death) -> str:
     """Who died first, of what, where, and how sure that is."""
     who = death.name or death.role.value
     pid = f" {death.pid}" if death.pid is not None else ""
-    parts = [f"{who}{pid} died first", death.cause.kind.value.replace("-", " ")]
+    cause = death.cause
+    is_sent = cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN
+    what = "ended from outside" if is_sent else cause.kind.value.replace("-", " ")
+    parts = [f"{who}{pid} died first", what]
     if death.signal is not None:
         parts.append(death.signal)
     elif death.exit is not None:

@@ -246,3 +246,23 @@ def test_a_traceback_that_lost_its_indentation_is_no_source_code() -> None:
     (incident,) = incidents_of(*lines, *lines)
 
     assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+def test_what_follows_an_echo_is_an_echo() -> None:
+    (found,) = incidents_of(
+        "[MainProcess pid=10] worker Worker_TP1 died, exit code -9",
+        "Traceback (most recent call last):",
+        '  File "/app/serve.py", line 57, in wait',
+        "    conn.recv()",
+        "EOFError",
+        "",
+        "The above exception was the direct cause of the following exception:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/app/serve.py", line 59, in main',
+        "RuntimeError: engine loop died",
+    )
+
+    assert found.first_death.python_function is None
+    assert [echo.line for echo in found.echoes] == [5, 11]
+    assert found.visible_error_is_echo

@@ -67,3 +67,63 @@ def test_endless_restarts_are_told_up_to_a_bound() -> None:
 
     assert len(found) < 100
     assert found[-1].first_death.pid == 1399
+
+
+SIGNED = "2026-01-15 08:1{n}:0{second},000 {level} [{name} pid={pid}] {text}"
+
+
+def life(n: int) -> list[str]:
+    """A server that says of no start that it is one, and dies of its worker."""
+    server, worker = (
+        {"name": "MainProcess", "pid": 10 * n},
+        {"name": "Worker_TP0", "pid": 10 * n + 1},
+    )
+    return [
+        SIGNED.format(n=n, second=1, level="INFO", text="step 1", **server),
+        SIGNED.format(n=n, second=2, level="INFO", text="step 1", **worker),
+        "Fatal Python error: Segmentation fault",
+        "",
+        "Current thread 0x00007f00 (most recent call first):",
+        '  File "/app/model.py", line 7 in step',
+        "",
+        SIGNED.format(
+            n=n, second=4, level="ERROR", text="Worker_TP0 died, exit code -11", **server
+        ),
+    ]
+
+
+def test_old_names_with_new_numbers_begin_a_new_life() -> None:
+    found = incidents_of(*(line for n in (1, 2, 3) for line in life(n)))
+
+    assert [one.first_death.pid for one in found] == [11, 21, 31]
+    assert [{process.pid for process in one.processes} for one in found] == [
+        {10, 11},
+        {20, 21},
+        {30, 31},
+    ]
+
+
+def test_a_name_alone_is_that_of_the_process_that_signs_so() -> None:
+    (found,) = incidents_of(*life(1))
+
+    assert (found.first_death.pid, found.first_death.name) == (11, "Worker_TP0")
+    assert found.first_death.python_function == "step"
+    assert found.processes[0].last_seen == "01-15 08:11:02"
+
+
+def test_a_service_that_signs_its_lines_does_not_die_of_its_childrens_words() -> None:
+    (found,) = incidents_of(
+        *(f"Jan 15 08:11:0{at} gpu-1 serve[10]: {line}" for at, line in enumerate(life(1)))
+    )
+
+    assert found.first_death.pid == 11
+
+
+def test_many_actors_of_one_name_are_no_lives() -> None:
+    (found,) = incidents_of(
+        "(RayWorkerWrapper pid=41) INFO 01-15 08:11:00 [a.py:1] step",
+        "(RayWorkerWrapper pid=41) Fatal Python error: Segmentation fault",
+        "(RayWorkerWrapper pid=42) Fatal Python error: Aborted",
+    )
+
+    assert found.first_death.pid == 41

@@ -10,9 +10,11 @@ from vllm_forensics.diagnosis.agreement import contradictions_of
 from vllm_forensics.diagnosis.joined import Joined, join
 from vllm_forensics.diagnosis.statement import Statement, of_log
 from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
+from vllm_forensics.diagnosis.syscalls import explain_syscalls
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
+from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, IncidentReading
 from vllm_forensics.model.joined import SourceKind
 
@@ -187,6 +189,30 @@ def test_nothing_that_is_said_is_lost_or_makes_it_fail(
     said = {(statement.source, statement.line) for part in parts for statement in part[0]}
     assert said <= told
     assert all(process.pid is None or process.pid < 10**12 for process in found.processes)
+
+
+KILLED = """\
+7 1768464765.100000 execve("/usr/bin/serve", ["serve"], 0x7ff /* 4 vars */) = 0
+9 1768464765.150000 execve("/usr/bin/janitor", ["janitor"], 0x7ff /* 4 vars */) = 0
+{killer} 1768464765.200000 kill(8, SIGKILL) = 0
+8 1768464765.300000 +++ killed by SIGKILL +++
+"""
+CHILD = "7 1768464765.110000 clone(child_stack=NULL, flags=SIGCHLD) = 8\n"
+
+
+@pytest.mark.parametrize("killer", [7, 9])
+def test_a_trace_tells_who_killed(killer: int) -> None:
+    lines = KILLED.format(killer=killer).splitlines(keepends=True)
+    text = "".join([lines[0], CHILD, *lines[1:]])
+    words = parse_strace_log(text)
+    traced = list(of_trace("trace", words, explain_syscalls(words)))
+
+    found = joined(log("(Main pid=7) Worker W pid 8 died, exit code: -9"), traced)
+
+    assert found.told is not None
+    cause = found.told.first_death.cause
+    assert (cause.kind, cause.certainty) == (CauseClass.UNKNOWN, Certainty.PROVED)
+    assert f"process {killer} (" in cause.detail
 
 
 def test_the_supervisors_first_fault_comes_before_the_end() -> None:

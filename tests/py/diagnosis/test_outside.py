@@ -1,11 +1,13 @@
 """Signals that somebody else sent, and what is left when no rule can prove anything."""
 
+from dataclasses import replace
+
 import pytest
-from tests.py.support.images import PID, SP, context_of, crash_image, segv, sent_by_self
+from tests.py.support.images import CODE, PID, SP, context_of, crash_image, segv, sent_by_self
 
 from vllm_forensics.diagnosis.outside import external_signal, unknown
 from vllm_forensics.model.finding import FaultKind
-from vllm_forensics.model.process import Signal
+from vllm_forensics.model.process import Signal, SignalFrame
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,36 @@ def test_the_sender_is_named(signal: Signal, sender: str) -> None:
     assert finding is not None
     assert finding.kind is FaultKind.EXTERNAL_SIGNAL
     assert sender in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("code", "rax", "is_outside"),
+    [
+        (b"\x0f\x05", (1 << 64) - 4, True),  # syscall, -EINTR
+        (b"\x0f\x05", 0, False),  # the program's own tgkill
+        (b"\x90\x90", (1 << 64) - 4, False),
+    ],
+)
+@pytest.mark.parametrize("number", [6, 11])
+def test_what_interrupts_a_system_call_comes_from_outside(
+    code: bytes, rax: int, is_outside: bool, number: int
+) -> None:
+    waiting = SignalFrame(
+        address=SP + 64,
+        signal=Signal(number=0, code=0),
+        registers={"rax": rax},
+        pc=CODE + 2,
+        sp=SP + 1024,
+        trap_number=0,
+        error_code=0,
+    )
+    image = crash_image("90", signal=sent_by_self(number), memory={CODE: code})
+    image = replace(image, handler_frames=(waiting,))
+
+    finding = external_signal(image, context_of(image))
+
+    assert (finding is not None) is is_outside
+    assert finding is None or "waited in a system call" in finding.summary
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,12 @@ LOGGERS: Final = Alternatives(
                 r"\((?P<who>(?:EngineCore|Worker|VllmWorker|APIServer)\w{0,20})\) "
                 rf"(?:{_LEVEL} )?(?:\[[\w.]{{1,60}}:\d{{1,6}}\] ?)?",
             ),
-            # vLLM 0.8: (VllmWorker rank=0 pid=42)
-            Alternative(r"\(", r"(?P<tag>\(\w{1,60} rank=\d{1,5} pid=\d{1,9}\)) ?"),
+            # vLLM 0.8: (VllmWorker rank=0 pid=42); what others write: [Worker-1 pid=42]
+            Alternative(
+                r"[\[(]",
+                r"(?P<tag>\(\w{1,60} rank=\d{1,5} pid=\d{1,9}\)|"
+                r"\[[\w.:-]{1,60} pid=\d{1,9}\]) ?",
+            ),
             # mpirun --tag-output --timestamp-output: Sun Jan 28 12:09:59 2018[1,279]<stderr>:
             Alternative(
                 r"[\[<A-Z]",
@@ -86,6 +90,7 @@ _TIME_ZONE: Final = 160
 PROCESS: Final = re.compile(
     r"\((?P<name>[^()=]{0,60}?)(?: rank=\d{1,5})?[ ,]{0,3}"
     r"\b(?:pid|PID)=(?P<pid>\d{1,9})(?P<rest>[^()]{0,80})\)"
+    r"|\[(?P<title>[\w.:-]{1,60}) pid=(?P<number>\d{1,9})\]"
 )
 # syslog's and journald's program[pid]: Open MPI's and UCX's [host:pid]
 _UNIT: Final = re.compile(
@@ -122,6 +127,10 @@ class LogLine(NamedTuple):
     time: str | None = None
     tagged: bool = False
     """Is the writer named by `(Name pid=1)`, as Ray and vLLM do it?"""
+    signs: bool = False
+    """Does the process put its own number before its lines, in this form or in another?"""
+    pipe: tuple[int, str | None] | None = None
+    """Whom journald or syslog names, where the line is signed: who held the pipe."""
 
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
@@ -218,9 +227,19 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
     writer = _writer(tags)
     if writer.stream is not None:
         # journald names who held the pipe, Ray's own prefix who wrote into it
-        own = writer.pid if pid is None or writer.tagged else pid
+        own = writer.pid if pid is None or writer.signs else pid
         name = writer.name if own == writer.pid else who
-        return LogLine(number, writer.stream, text, own, name, time, tagged=writer.tagged)
+        return LogLine(
+            number,
+            writer.stream,
+            text,
+            own,
+            name,
+            time,
+            tagged=writer.tagged,
+            signs=writer.signs,
+            pipe=writer.pipe,
+        )
     if pid is not None:
         return LogLine(number, str(pid), text, pid, None, time)
     return LogLine(number, writer.rest, text, None, writer.name or who, time)
@@ -235,22 +254,33 @@ class _Writer(NamedTuple):
     """None where no process is named."""
     rest: str
     """What names the stream where no process does."""
-    tagged: bool
+    tagged: bool = False
+    signs: bool = False
+    pipe: tuple[int, str | None] | None = None
 
 
 @lru_cache(maxsize=4096)
 def _writer(tags: str) -> _Writer:
     # The innermost prefix is the writer's own.
     process = next(reversed(list(PROCESS.finditer(tags))), None)
+    unit = _UNIT.search(tags if process is None else tags[: process.start()].rstrip())
+    pid = int(unit["pid"] or unit["mpi"]) if unit is not None else None
     if process is not None:
-        pair = _PAIR.search(process["rest"])
-        name = process["name"].strip(" ,") or (pair[0] if pair else None)
-        return _Writer(int(process["pid"]), name, process["pid"], "", tagged=True)
-    unit = _UNIT.search(tags)
+        pair = _PAIR.search(process["rest"] or "")
+        name = (process["name"] or process["title"] or "").strip(" ,")
+        number = process["pid"] or process["number"]
+        return _Writer(
+            int(number),
+            name or (pair[0] if pair else None),
+            number,
+            "",
+            tagged=process["pid"] is not None,
+            signs=True,
+            pipe=(pid, unit["name"]) if unit is not None and pid is not None else None,
+        )
     if unit is not None:
-        stream = unit["pid"] or unit["mpi"]
-        return _Writer(int(stream), unit["name"], stream, "", tagged=False)
+        return _Writer(pid, unit["name"], str(pid), "")
     kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
     rest = " ".join(kept)
     rank = _RANK.search(rest) or _SERVICE.search(rest)
-    return _Writer(None, rank[1] if rank else None, None, rest, tagged=False)
+    return _Writer(None, rank[1] if rank else None, None, rest)

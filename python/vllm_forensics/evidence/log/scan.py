@@ -96,7 +96,10 @@ _WITH_STACK: Final = {
 }  # fmt: skip
 _BEGINNING: Final = 2_000
 """A title stands in so many bytes."""
-_PREFIX: Final = re.compile(rb"\((\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(\d{1,9})[^()\n]{0,80}\)")
+_PREFIX: Final = re.compile(
+    rb"(?:\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}|\[(?P<title>[\w.:-]{1,60}) )"
+    rb"pid=(?P<pid>\d{1,9})(?(title)\]|[^()\n]{0,80}\))"
+)
 _CLOCK: Final = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(
     r"(?i)segment(?:ation)? (?:fault|violation)|segfault|core dumped|\bkilled\b|crash|SIGSEGV|"
@@ -186,6 +189,7 @@ class _Scanner:
         self._left_out = 0
         self._blocks: dict[str, Block] = {}
         self._processes: dict[int, _Life] = {}
+        self._pipes: set[tuple[int, str | None]] = set()
         self._sanitized = SanitizedPart()
         self._setting = Setting()
         self._seen: list[str] = []
@@ -218,8 +222,9 @@ class _Scanner:
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = [clue for clue in clues if not self._hearsay.is_of_work(clue)]
         clues.sort(key=lambda clue: clue.line)
+        printed = self._setting.printed(clues)
         return IncidentReading(
-            clues=tuple(self._setting.printed(clues)),
+            clues=tuple(map(self._without_pipe, printed)),
             processes=tuple(
                 SeenProcess(
                     pid=pid,
@@ -269,14 +274,27 @@ class _Scanner:
     def _note_lives(self, data: bytes, start: int, stop: int) -> None:
         """Who wrote something in a stretch that holds nothing else of interest."""
         # A few processes write most of it: of each, the last line tells.
-        last = {match[2]: match for match in _PREFIX.finditer(data, start, stop)}
+        last = {match["pid"]: match for match in _PREFIX.finditer(data, start, stop)}
         for match in last.values():
-            clock = _CLOCK.search(data, match.end(), min(stop, match.end() + 40))
+            begin = data.rfind(b"\n", start, match.start()) + 1 or start
+            end = data.find(b"\n", match.end(), stop)
+            end = min(end if end >= 0 else stop, match.end() + 40)
+            clock = _CLOCK.search(data, begin, end)
             self._live(
-                int(match[2]),
-                (match[1] or b"").decode("utf-8", "replace").strip(),
+                int(match["pid"]),
+                (match["name"] or match["title"] or b"").decode("utf-8", "replace").strip(),
                 clock[0].decode() if clock else None,
             )
+
+    def _without_pipe(self, clue: Clue) -> Clue:
+        """Where processes sign their lines, journald's number is that of who held the pipe.
+
+        Seen: `serve[10]: (Worker_TP0 pid=31) …` and `serve[10]: Fatal Python error: …`. All that a
+        service starts writes into one pipe, and a crash handler signs nothing.
+        """
+        if clue.writer_pid is None or (clue.writer_pid, clue.writer) not in self._pipes:
+            return clue
+        return replace(clue, writer_pid=None, writer=None)
 
     def _live(self, pid: int, name: str, time: str | None) -> None:
         life = self._processes.get(pid)
@@ -294,8 +312,10 @@ class _Scanner:
         if self._is_of_r(raw):
             return
         for line in log_lines(raw, self._line):
-            if line.pid is not None and line.tagged:
+            if line.pid is not None and line.signs:
                 self._live(line.pid, line.name or "", line.time)
+            if line.pipe is not None and len(self._pipes) < _MAX_PROCESSES:
+                self._pipes.add(line.pipe)
             block = self._blocks.get(line.stream) or self._one_handler(line)
             if has_needle and self._begin(line, block):
                 continue
