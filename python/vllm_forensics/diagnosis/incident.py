@@ -73,9 +73,9 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         return None  # it was handled
     account = account_of(first, clues)
     heard = hearsay_of(first, account, clues)
-    if heard is None and is_asked_for(first):
+    if not heard and is_asked_for(first):
         return None
-    account = account if heard is None else (*account, heard)
+    account = (*account, *heard)
     death = _death(first, account, reading)
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)

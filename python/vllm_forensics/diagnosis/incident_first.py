@@ -212,9 +212,10 @@ def _is_consequence(clue: Clue, children: Sequence[Clue]) -> bool:
 def _most_telling(clues: Sequence[Clue]) -> Clue:
     """Of what others noticed: the innermost process, then what came first."""
 
-    def order(clue: Clue) -> tuple[bool, int, bool, int]:
+    def order(clue: Clue) -> tuple[bool, int, bool, bool, int]:
         inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
-        return (clue.signal in _ASKED, -inner, clue.kind is ClueKind.ECHO, clue.line)
+        is_vague = clue.kind is ClueKind.HEARSAY and clue.signal is None
+        return (clue.signal in _ASKED, -inner, clue.kind is ClueKind.ECHO, is_vague, clue.line)
 
     return min(clues, key=order)
 

@@ -12,19 +12,23 @@ _DUMPS: Final = "faulthandler"
 _BACKTRACE: Final = "backtrace()"
 
 
-def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> Clue | None:
+def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> tuple[Clue, ...]:
     """What somebody says of a death of which neither signal nor status is told.
 
-    For a stack that stands alone the mere word is enough: it says why the stack was printed.
+    For a stack that stands alone the mere word is enough: it says why the stack was printed. Where
+    people are all who tell of it, they are heard together.
     """
     told = (first, *account)
+    if first.kind is ClueKind.HEARSAY or (first.is_told and not account):
+        heard = (clue for clue in clues if clue.kind is ClueKind.HEARSAY and clue is not first)
+        return tuple(clue for clue in heard if clue.signal in {None, first.signal})
     if any(one.signal is not None or one.exit is not None for one in told):
-        return None
+        return ()
     is_stack = first.source == _DUMPS if first.kind is ClueKind.SIGNAL else _is_native(first)
     if not is_stack and first.kind not in _OF_OTHERS:
-        return None
+        return ()
     kinds = {ClueKind.HEARSAY, ClueKind.MENTION} if is_stack else {ClueKind.HEARSAY}
-    return next((clue for clue in clues if clue.kind in kinds), None)
+    return tuple(clue for clue in clues if clue.kind in kinds)[:1]
 
 
 def is_asked_for(first: Clue) -> bool:

@@ -791,12 +791,14 @@ def test_a_library_named_by_a_link_lacks_a_symbol() -> None:
     assert incident.first_death.module == "_C.so"
 
 
-def test_a_title_that_repeats_a_line_is_read_and_a_bare_word_is_none() -> None:
+def test_a_title_is_read_and_a_bare_word_above_a_lesson_is_none() -> None:
     told = incident_of("# Segmentation fault (Address not mapped to object [0x48])")
-    bare = parse_incident_log([b"# Segmentation fault\n\nHow to find it\n"])
+    bare = incident_of("# Segmentation fault", "", "since the upgrade")
+    lesson = parse_incident_log([b"# Segmentation fault\n\nHow to find it\n"])
 
-    assert told.first_death.signal == "SIGSEGV"
-    assert explain_incident(bare, "log") is None
+    assert told.first_death.signal == bare.first_death.signal == "SIGSEGV"
+    assert bare.first_death.cause.certainty is Certainty.LIKELY
+    assert explain_incident(lesson, "log") is None
 
 
 def test_a_debuggers_stops_are_no_deaths() -> None:

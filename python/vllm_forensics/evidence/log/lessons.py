@@ -77,13 +77,14 @@ _COMMANDED: Final = re.compile(
 )
 """A command with a place for what the reader has."""
 _WITNESS: Final = re.compile(
-    r"\b(?:(?<![Ii]f )I(?:'m|'ve|\u2019m| am| have| had| get| got| was| tried| try| run| ran| use|"
-    r" used| see| saw| installed| compiled| built| think| don't| can't| cannot|"
+    r"\b(?:(?<![Ii]f )[Ii](?:'m|'ve|\u2019m| am| have| had| get| got| was| tried| try| run| ran|"
+    r" use| used| see| saw| installed| compiled| built| think| don't| can't| cannot|"
     r" do not| could| need| want)|"
     r"[Mm]y (?:code|program|machine|system|model|script|setup|server|computer|laptop|app|"
     r"environment|project|pc|PC|build|test|os|OS)|[Ww]e (?:are (?:seeing|getting|running|using)|"
     r"see|saw|have|get|got|run|ran|use)|[Hh]as any(?:one|body)|"
     r"[Aa]ny (?:help|idea|suggestion|advice)s?|[Tt]hanks in advance|[Pp]lease help|"
+    r"[Cc]an you (?:please )?(?:help|fix|tell|explain)|"
     r"[Jj]'ai|[Mm]on programme|[Ii]ch habe|[Mm]ein|[Tt]engo|[Mm]i programa)\b|"
     r"(?i:describe the bug|\breproduc(?:e[sd]?|ible|tion|ing)\b|\bour (?:case|side|setup|server)|"
     r"let me know|\bfor \(?me\)?\b|\bre-?open\b|"

@@ -71,9 +71,12 @@ def is_fence(line: str) -> bool:
 
 def is_prose(line: str) -> bool:
     """Did a person write the line, and no program?"""
-    if _PRINTED.match(line) is not None or _HANDLERS_OWN.match(line) is not None:
-        return False
-    return _PROSE.match(line) is not None
+    return not is_printed(line) and _PROSE.match(line) is not None
+
+
+def is_printed(line: str) -> bool:
+    """Did a program write the line, by its form or by what crash handlers say?"""
+    return _PRINTED.match(line) is not None or _HANDLERS_OWN.match(line) is not None
 
 
 def _introduces(line: str) -> bool:

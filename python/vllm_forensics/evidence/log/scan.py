@@ -34,6 +34,7 @@ from vllm_forensics.evidence.log.native_stack import (
     open_headless_stack,
 )
 from vllm_forensics.evidence.log.needles import Search, words
+from vllm_forensics.evidence.log.page import Page
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
@@ -44,7 +45,7 @@ from vllm_forensics.evidence.log.python_traceback import (
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
-from vllm_forensics.evidence.log.titles import as_title, clue_of_heading, is_defined
+from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
@@ -94,6 +95,7 @@ _TAIL: Final = 1 << 13
 _WITH_STACK: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
 }  # fmt: skip
+_OF_PEOPLE: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.START}
 _BEGINNING: Final = 2_000
 """A title stands in so many bytes."""
 _PREFIX: Final = re.compile(
@@ -220,7 +222,9 @@ class _Scanner:
             if unfinished is not None and unfinished.kind is ClueKind.STACK:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
-        clues = [clue for clue in clues if not self._hearsay.is_of_work(clue)]
+        clues = list(self._hearsay.judged(clues))
+        if all(clue.kind in _OF_PEOPLE for clue in clues):
+            clues += self._hearsay.alone(Page(self._setting.lines()))
         clues.sort(key=lambda clue: clue.line)
         printed = self._setting.printed(clues)
         return IncidentReading(
@@ -371,7 +375,7 @@ class _Scanner:
         return True
 
     def _phrase(self, line: LogLine) -> None:
-        clue = _without_number(as_title(BOOK.read(line), line) or clue_of_heading(line))
+        clue = _without_number(BOOK.read(line) or clue_of_heading(line))
         clue = clue or read_unnamed(line)
         block = self._blocks.get(line.stream)
         if clue is None and is_defined(block, line):

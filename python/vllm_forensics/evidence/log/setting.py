@@ -136,13 +136,17 @@ class Setting:
         last = [line for line in self._head[-_LAST:].split(b"\n") if line.strip()][-2:]
         return any(_SUCCEEDS.search(line) is not None for line in last)
 
+    def lines(self) -> list[str]:
+        """The beginning's lines."""
+        return [
+            line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
+        ]
+
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""
         if not clues or len(clues) > _MANY:
             return list(clues)
-        lines = [
-            line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
-        ]
+        lines = self.lines()
         kinds = [_kind(line, above) for line, above in zip(lines, ["", *lines[:-1]], strict=True)]
         page = Page(lines)
         if is_manual(page.head) or is_all_changes(lines) or _is_source(kinds):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_stack import NativeBlock
+from vllm_forensics.evidence.log.page import is_printed
 from vllm_forensics.model.incident import Clue
 
 NEEDLES: Final = (b" bus error", b" floating point exc", b" illegal instruct")
 _HEADING: Final = re.compile(
     r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}(?:(?:\w{2,12}\.? )?[Bb]ug: ?)?"
 )
-_OF_TEXT: Final = re.compile(r"# (?!A fatal error has|Fatal |Check failed)\S")
+_OF_TEXT: Final = re.compile(r"#{1,2} (?!A fatal error has|Fatal |Check failed)(?=\S)")
 """Java's machine and V8 begin their own records so."""
+_SUBJECT: Final = re.compile(r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?=[A-Za-z\[].{3,150}$)")
+"""A title without its mark: one line, and an empty one below."""
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
@@ -29,10 +33,26 @@ _DEFINES: Final = re.compile(
 """A sentence that says what such a death is."""
 
 
-def as_title(clue: Clue | None, line: LogLine) -> Clue | None:
-    """A clue whose line is a text's title: that repeats what was seen, and did not print it."""
-    is_title = line.number <= _TITLE and _OF_TEXT.match(line.text) is not None
-    return replace(clue, is_told=True) if clue is not None and is_title else clue
+class Title(NamedTuple):
+    """A text's title."""
+
+    number: int
+    text: str
+    is_marked: bool
+    """Does it have a title's mark, and is no line that only stands alone above?"""
+
+
+def title_of(lines: Sequence[str]) -> Title:
+    """The title of a text; of line nought where it has none."""
+    for number, line in enumerate(lines[:_TITLE], start=1):
+        if (match := _OF_TEXT.match(line)) is not None:
+            return Title(number, line[match.end() :].rstrip("\r"), is_marked=True)
+    number, line = next((one for one in enumerate(lines, start=1) if one[1].strip()), (0, ""))
+    below = lines[number] if 0 < number < len(lines) else ""
+    match = _SUBJECT.match(line.rstrip("\r"))
+    if match is None or below.strip() or is_printed(line):
+        return Title(0, "", is_marked=False)
+    return Title(number, line[match.end() :].rstrip("\r"), is_marked=match.end() > 0)
 
 
 def clue_of_heading(line: LogLine) -> Clue | None:
@@ -42,6 +62,11 @@ def clue_of_heading(line: LogLine) -> Clue | None:
         return None
     clue = BOOK.read(line._replace(text=line.text[match.end() :]))
     return replace(clue, is_told=True) if clue is not None else None
+
+
+def defines_a_death(line: str) -> bool:
+    """Is it a sentence that says what such a death is?"""
+    return _DEFINES.search(line) is not None
 
 
 def is_defined(block: object, line: LogLine) -> bool:

@@ -1,0 +1,68 @@
+"""Texts that hold no log: what a title and two sentences tell, and what they do not."""
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass
+
+
+def test_a_title_alone_tells_likely_what_where_and_who() -> None:
+    death = incident_of("# serve segfaults in libpool.so (pid 4242)").first_death
+
+    assert (death.name, death.pid, death.module) == ("serve", 4242, "libpool.so")
+    assert death.signal == "SIGSEGV"
+    assert death.cause.kind is CauseClass.NATIVE_FAULT
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_crash_of_which_nobody_says_more_has_no_cause() -> None:
+    death = incident_of("# python crash when importing pool", "", "Any idea?").first_death
+
+    assert death.name == "python"
+    assert death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_title_and_sentence_are_heard_together() -> None:
+    death = incident_of("# Random bus error", "", "The program ./build/serve dies.").first_death
+
+    assert (death.name, death.signal) == ("serve", "SIGBUS")
+
+
+def test_the_subject_of_a_mail_is_a_title() -> None:
+    death = incident_of("Subject: vLLM dies with SIGILL on the old node", "", "Hello!").first_death
+
+    assert (death.name, death.signal) == ("vLLM", "SIGILL")
+
+
+def test_a_mistyped_death_is_one() -> None:
+    death = incident_of("# Need help", "", "segmentarion fault(core dumped)").first_death
+
+    assert death.signal == "SIGSEGV"
+
+
+def test_a_glossary_does_not_take_back_what_was_stated() -> None:
+    death = incident_of(
+        "# container exited with code 139",
+        "",
+        "i'm using this image since May and now it stops.",
+        "Exit code 139 indicates that a process received SIGSEGV.",
+        "This occurs when a program reads what it may not.",
+    ).first_death
+
+    assert death.signal == "SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("# Bus error", "", "A bus error is raised when memory is not aligned."),
+        ("# Fix segfault in take()", "", "The program crashed when the pool was empty."),
+        ("# Segfault on exit", "", "This PR frees the pool before the logger."),
+        ("# Restart the worker on a crash", "", "It would be of help with flaky nodes."),
+        ("# a handler for SIGSEGV", "", "I want to print the stack when a SIGSEGV happens."),
+        ("# Segfault", "", "Fixes #12"),
+    ],
+)
+def test_in_a_change_a_wish_and_a_lesson_nobody_died(lines: tuple[str, ...]) -> None:
+    assert not incidents_of(*lines)

@@ -1,0 +1,157 @@
+"""A title or sentence tells of a crash where somebody reports it, and not where he mends it."""
+
+import re
+
+import pytest
+
+from vllm_forensics.evidence.log.crash_names import CRASH, DEATH, HEAP, signal_of
+from vllm_forensics.evidence.log.reports import (
+    is_of_work,
+    is_reported,
+)
+from vllm_forensics.evidence.log.sentence_names import place_named, process_named
+
+
+def crash_in(text: str) -> re.Match[str]:
+    """The crash that a text names."""
+    found = DEATH.search(text) or HEAP.search(text) or CRASH.search(text)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Illegal instruction",
+        "Bus error (core dump)",
+        "take() segfaults on an empty pool",
+        "Segfault when handling a second request",
+        "Freeing twice causes a segmentation fault",
+        "if the pool is empty we get a segfault",
+        "Why does my script segfault?",
+        "serve crashes after the upgrade",
+        "Update to 2.0 crashes the server",
+        "Test suite segfaults on 3.13",
+        "Random sigsegvs",
+        "double free error in the pool",
+        "[Bug]: engine dies when loading",
+        "\u8fd0\u884c\u65f6\u51fa\u73b0Illegal instruction\u9519\u8bef",
+        "\u670d\u52a1\u610f\u5916\u5d29\u6e83",
+    ],
+)
+def test_a_title_that_reports(title: str) -> None:
+    assert not is_of_work(title)
+    assert is_reported(crash_in(title), is_title=True)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Fix segfault in the pool",
+        "fix(pool): segfault on an empty list",
+        "[Bugfix] Crash of the worker",
+        "Prevent segmentation fault when take() is called twice",
+        "Handle bus errors correctly",
+        "Fix bug where the server crashes",
+        "Add auto-restart on crash",
+        "[Feature Request] restart after a crash",
+        "How to debug a segmentation fault",
+        "Print a stack on segfault",
+        "stack trace on segfaults",
+        "SIGSEGV handler",
+        "Illegal instruction monitoring",
+        "Worker crash auto-restart",
+        "heap corruption spotter",
+        "Potential segfault in the parser",
+        "No segfault any more",
+        "\u5982\u4f55\u89e3\u51b3Segmentation fault",
+    ],
+)
+def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
+    assert is_of_work(title) or not is_reported(crash_in(title), is_title=True)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Illegal instruction, what does that mean?",
+        "sometimes the game just randomly sigsegvs",
+        "It just crashed on me twice.",
+        "segfault with -O2, none without",
+        "The module loads and then I get a bus error",
+        "which results in a segmentation fault.",
+        "\u63d0\u793aIllegal instruction\uff0c\u8bf7\u5e2e\u5fd9",
+    ],
+)
+def test_a_sentence_that_reports(sentence: str) -> None:
+    assert is_reported(crash_in(sentence))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Until now the second call would cause a segfault.",
+        "fixes a segfault when the pool is closed",
+        "it helps with debugging segfaults",
+        "A segmentation fault is an error of access.",
+        "Should we catch SIGSEGV and print a stack?",
+        "In case of segfault a stack is printed",
+    ],
+)
+def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
+    assert not is_reported(crash_in(sentence))
+
+
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [
+        ("segmentarion fault(core dumped)", "SIGSEGV"),
+        ("Segmentation falut", "SIGSEGV"),
+        ("seqfault", "SIGSEGV"),
+        ("exit code 139", "SIGSEGV"),
+        ("error 139 exit code", "SIGSEGV"),
+        ("exit code -6", "SIGABRT"),
+        ("bus-error", "SIGBUS"),
+    ],
+)
+def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
+    assert signal_of(crash_in(words)) == signal
+
+
+@pytest.mark.parametrize(
+    ("title", "place"),
+    [
+        ("python segfault in libpool.so", "libpool.so"),
+        ("Segfault in ns::Pool::take", "ns::Pool::take"),
+        ("segfault when calling take(3)", "take"),
+        ("`pool.take()` segfaults", "pool.take"),
+        ("Segmentation fault in `pool.nn.take`", "pool.nn.take"),
+        ("segfault at pool.cpp:125", None),
+        ("Crash in version 2.0.1", None),
+        ("Segfault on startup", None),
+    ],
+)
+def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
+    match = crash_in(title)
+    call = place_named(title, match.start(), match.end())
+
+    assert (call and (call.module or call.function)) == place
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("vLLM crashes with SIGSEGV", "vLLM"),
+        ("python crash when importing pool", "python"),
+        ('serve fails with "core dumped"', "serve"),
+        ("The program ./build/serve segfaults", "serve"),
+        ("Random crash", None),
+        ("It crashes", None),
+        ("Calling take(3) crashes", None),
+    ],
+)
+def test_the_process_that_a_title_names(title: str, name: str | None) -> None:
+    match = crash_in(title)
+    is_verb = not match[0].lower().endswith("crash")
+
+    assert process_named(title, match.start(), is_verb=is_verb) == name
