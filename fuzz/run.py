@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,12 +23,14 @@ sys.path.insert(0, str(ROOT))
 
 from fuzz.targets import TARGETS  # noqa: E402 - found by the line above
 from tests.py.support.core_builder import build_core  # noqa: E402
+from tests.py.support.sample_library import SOURCE  # noqa: E402
 
 from vllm_forensics.evidence.log.book import FAMILIES  # noqa: E402
 
 DATA = ROOT / "tests" / "py" / "data"
 WORK = ROOT / "build" / "fuzz"
 LIMITS = ("-max_len=20000", "-timeout=10", "-rss_limit_mb=1024", "-print_final_stats=1")
+WAYS = re.compile(r"\bDONE +cov: \d{1,12} ft: (\d{1,12}) ")
 SUPERVISED = (
     {"event": "start", "pid": 2, "parent": 1, "command": "python"},
     {"event": "fault", "pid": 2, "signal": 11, "code": 1, "address": "0x0"},
@@ -56,6 +60,16 @@ LINES = {
     "supervisor_log": [json.dumps(event) for event in SUPERVISED],
     "sandbox_recording": [*map(json.dumps, RECORDED), "", *map(json.dumps, RECORDED)],
     "scheduler_log": SCHEDULED,
+    "small_files": (
+        "leak:libfoo.so",
+        '[{"Address":"0x10","ModuleName":"a.so","Symbol":[{"Column":7,"FileName":"/a.c",'
+        '"FunctionName":"f","Line":3}]}]',
+        "0x10\nf inlined at a.c:20:17 in g\na.c:3",
+        '{"schema": "forensics.asan/1", "reports": [{"signature": "v1:a", "leaks": []}]}',
+        '{"schema": "forensics.build/1", "flavour": "asan"}',
+        "_ZN4vllm5Block4dataEv",
+        "void v::f<int>(int (*)(long))::{lambda()#1}::operator()() const",
+    ),
 }
 
 
@@ -72,6 +86,8 @@ def seeds(name: str) -> Iterator[bytes]:
     elif name == "gdb_mi":
         for transcript in sorted((DATA / "gdb_mi").glob("*/transcript.json")):
             yield from _records(json.loads(transcript.read_bytes()))
+    elif name == "small_files":
+        yield from (line.encode() for line in LINES[name])
     elif name in LINES:
         yield "\n".join(LINES[name]).encode()
     else:
@@ -86,8 +102,19 @@ def _crashes(name: str) -> Iterator[bytes]:
     elif name == "other_dump":
         yield b"MDMP" + bytes(200)
         yield b"\xcf\xfa\xed\xfe" + bytes(60)
+    elif name == "module_file":
+        yield _library()
     else:
         yield build_core()
+
+
+def _library() -> bytes:
+    """A library with debug information, small enough for a fuzzer."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder, "sample.so")
+        compiler = ("g++", "-x", "c", "-", "-shared", "-fPIC", "-g1", "-Wl,-z,noseparate-code")
+        subprocess.run((*compiler, "-o", library), input=SOURCE.encode(), check=True)
+        return library.read_bytes()
 
 
 def _deaths() -> Iterator[bytes]:
@@ -124,20 +151,31 @@ def fuzz(name: str, seconds: int) -> bool:
     with log.open("wb") as out:
         status = subprocess.run(command, stdout=out, stderr=out, check=False).returncode
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    if status == 0:
+    if status == 0 and (seen := _ways_seen(lines)):
         runs = next((line for line in lines if "number_of_executed_units" in line), "")
-        print(f"{name:16} {seconds} s, {runs.rpartition(' ')[2] or '?'} inputs: nothing found")
+        done = f"{seconds} s, {runs.rpartition(' ')[2] or '?'} inputs, {seen} ways through the code"
+        print(f"{name:17} {done}: nothing found", flush=True)
         return True
-    print(f"{name:16} FELL; the whole log is {log}", *lines[-25:], sep="\n    ")
+    what = "FELL" if status else "PROVED NOTHING: no way through the code was seen"
+    print(f"{name:17} {what}; the whole log is {log}", *lines[-25:], sep="\n    ", flush=True)
     return False
+
+
+def _ways_seen(lines: list[str]) -> int:
+    """libFuzzer's `ft:` when it was done; 0 where the code was not instrumented."""
+    found = [match[1] for line in lines if (match := WAYS.search(line))]
+    return int(found[-1]) if found else 0
 
 
 def main() -> None:
     """Fuzz all that were named, one after the other."""
     parser = argparse.ArgumentParser(description="Fuzz the parsers of evidence.")
     parser.add_argument("seconds", type=int, nargs="?", default=60, help="for each parser")
-    parser.add_argument("names", nargs="*", choices=[*TARGETS, []], help="default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(TARGETS)}")
     chosen = parser.parse_args()
+    unknown = [name for name in chosen.names if name not in TARGETS]
+    if unknown:
+        parser.error(f"there is no target {unknown[0]}; there are {', '.join(TARGETS)}")
     if importlib.util.find_spec("atheris") is None:
         print("atheris is not installed; there are wheels of it up to Python 3.13", file=sys.stderr)
         sys.exit(2)

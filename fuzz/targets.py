@@ -12,6 +12,7 @@ import importlib
 import itertools
 import sys
 from collections.abc import Callable
+from importlib import machinery
 from typing import Any
 
 from vllm_forensics.errors import EvidenceError
@@ -130,7 +131,6 @@ def gdb_mi() -> Target:
         module.parse_frames(result)
         module.parse_variables(result)
         module.parse_line(result)
-        module.plain_function_name(_text(data[:500]))
 
     return one
 
@@ -162,12 +162,62 @@ def scheduler_log() -> Target:
     return one
 
 
+def module_file() -> Target:
+    """A library or program: its symbols, its units of debug information, what was built in."""
+    modules = importlib.import_module("vllm_forensics.evidence.modules")
+    units = importlib.import_module("vllm_forensics.evidence.dwarf_units")
+    index = importlib.import_module("vllm_forensics.evidence.gdb_index")
+    proofs = importlib.import_module("vllm_forensics.evidence.instrumentation")
+    loops = importlib.import_module("vllm_forensics.evidence.eval_loop")
+
+    def one(data: bytes) -> None:
+        file = modules.parse_module(memoryview(data))
+        _ = (file.build_id, file.soname, file.has_lines, file.imports_by_slot)
+        file.function_at(0x1119)
+        file.unwind_start(0x1119)
+        file.symbol_named("answer")
+        for _ in itertools.islice(units.compile_units(file), 100):
+            pass
+        table = index.UnitTable(file)
+        table.index(table.at([0x1119]).values())
+        proofs.kind_of(file)
+        loops.loop_part(file)
+
+    return one
+
+
+def small_files() -> Target:
+    """What else is read from files: of sanitizers, of symbolizers, and of our own."""
+    suppressions = importlib.import_module("vllm_forensics.evidence.suppressions")
+    symbolizer = importlib.import_module("vllm_forensics.evidence.symbolizer_output")
+    baseline = importlib.import_module("vllm_forensics.evidence.baseline")
+    manifest = importlib.import_module("vllm_forensics.evidence.build_manifest")
+    demangle = importlib.import_module("vllm_forensics.evidence.demangle")
+    calls = importlib.import_module("vllm_forensics.evidence.compiler_calls")
+    names = importlib.import_module("vllm_forensics.model.function_name")
+
+    def one(data: bytes) -> None:
+        text = _text(data)
+        suppressions.parse_suppressions(text)
+        symbolizer.parse_symbolizer_json(text)
+        symbolizer.parse_symbolizer_lines(text, [0x10, 0x20])
+        calls.parse_compiler_calls(data.splitlines())
+        demangle.demangle(text)
+        names.plain_name(text[:5000])
+        for parse in (baseline.parse_baseline, manifest.parse_build_manifest):
+            with contextlib.suppress(EvidenceError):
+                parse(data)
+
+    return one
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     made.__name__: made
     for made in (
         *(sanitizer, incident_log, core_file, strace, supervisor_log, gdb_mi),
         *(sandbox_recording, scheduler_log),
         *(journal, other_dump, signal_frames),
+        *(module_file, small_files),
     )
 }
 
@@ -179,6 +229,9 @@ def _text(data: bytes) -> str:
 def main() -> None:
     """Fuzz one target until libFuzzer says that it is enough."""
     atheris: Any = importlib.import_module("atheris")
+    # The finder of an editable install loads modules its own way, and Atheris would see none of
+    # their code: nothing is then interesting, and every seed is thrown away.
+    sys.meta_path[:] = [machinery.BuiltinImporter, machinery.FrozenImporter, machinery.PathFinder]
     with atheris.instrument_imports(include=["vllm_forensics"]):
         target = TARGETS[sys.argv.pop(1)]()
 
