@@ -162,7 +162,7 @@ def fuzz(name: str, seconds: int) -> bool:
 
 
 def _ways_seen(lines: list[str]) -> int:
-    """libFuzzer's `ft:` when it was done; 0 where the code was not instrumented."""
+    """The `ft:` that libFuzzer ended with; 0 where the code was not instrumented."""
     found = [match[1] for line in lines if (match := WAYS.search(line))]
     return int(found[-1]) if found else 0
 

@@ -32,10 +32,22 @@ PYTHON
   return 1
 }
 
-# A marker stands in .venv while pip works on it. Where it is found, an earlier run was killed half-way, and
-# pip may take a half-written package for a whole one: start again. So too where the checkout was moved.
+# A marker stands in .venv while pip works on it. Where it is found, pip was interrupted, killed, or failed, and
+# may take a half-written package for a whole one: each is looked at. Where the checkout was moved, start again.
 venv_is_whole() {
-  [[ ! -e .venv/incomplete && "$(cat .venv/made-for 2>/dev/null)" == "$PWD" ]] && .venv/bin/python -c '' 2>/dev/null
+  [[ "$(cat .venv/made-for 2>/dev/null)" == "$PWD" ]] && .venv/bin/python -c '' 2>/dev/null &&
+    { [[ ! -e .venv/incomplete ]] || packages_are_whole; }
+}
+
+# pip lists a package's files, with their sizes, in its RECORD, which it writes last.
+packages_are_whole() {
+  .venv/bin/python -I - <<'PYTHON' 2>/dev/null
+from importlib.metadata import distributions
+for package in distributions():
+    assert package.files
+    for file in package.files:
+        assert file.size in (None, file.locate().stat().st_size)
+PYTHON
 }
 
 # Prints the Debian and Ubuntu packages that are missing; what counts is the tool, not how it came.
@@ -113,25 +125,35 @@ set_up_system() {
   for _ in 1 2; do # the second time for what only a package of the first can name
     mapfile -t missing < <(missing_packages "$@")
     ((${#missing[@]} > 0)) || return 0
+    [[ " ${missing[*]} " != *" python3"* ]] || say "$(no_python)"
     install_packages "${missing[@]}"
   done
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} > 0)) || return 0
+  say "these are installed, and yet what they bring is not where it belongs: ${missing[*]}"
+  exit 2
+}
+
+no_python() {
+  local there="there is no python3"
+  ! command -v python3 >/dev/null || there="python3 is $(python3 -I -V 2>&1 | head -n 1)"
+  echo "no Python from 3.11 to 3.14 on PATH makes a virtual environment and has its headers ($there)"
 }
 
 set_up_venv() {
   local python
-  if venv_is_whole; then return; fi
-  python="$(find_python)" || {
-    say "no Python from 3.11 to 3.14 here can make a virtual environment and has its headers"
-    exit 2
-  }
+  if venv_is_whole; then
+    rm -f .venv/incomplete
+    return
+  fi
+  python="$(find_python)"
   say "making .venv with $python"
   rm -rf .venv build # what was built knows the old .venv by its path
   mkdir .venv
   touch .venv/incomplete
   "$python" -m venv .venv
-  .venv/bin/python -m pip install -qq --upgrade "pip>=25.1" # the first that knows dependency groups
+  pip_install "its own release 25.1" --upgrade "pip>=25.1" # the first that knows dependency groups
   echo "$PWD" >.venv/made-for
-  rm .venv/incomplete
 }
 
 digest() { find "$@" -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum; }
@@ -152,13 +174,17 @@ once() {
   echo "$now" >"$stamp"
 }
 
-# A failure takes the marker away again, a kill does not.
+# usage: pip_install WHAT ARGUMENT...
 pip_install() {
-  local status=0
+  local what="$1"
+  shift
   touch .venv/incomplete
-  python -m pip install -qq "$@" || status=$?
+  .venv/bin/python -m pip install -qq "$@" || {
+    say "pip could not install $what: why stands above. It needs a package index (or one of your own:"
+    say "PIP_INDEX_URL, PIP_FIND_LINKS) and room on the disk; then run ./dev again, it goes on from here"
+    exit 2
+  }
   rm .venv/incomplete
-  return "$status"
 }
 
 install_group() {
@@ -168,7 +194,7 @@ install_group() {
     mapfile -t dependencies < <(python -c 'import tomllib
 print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")')
   fi
-  pip_install --group "$1" "${dependencies[@]}"
+  pip_install "them" --group "$1" "${dependencies[@]}"
 }
 
 # Few files, so what a killed run left is simply taken away first. What the compiler made is kept.
@@ -180,6 +206,8 @@ install_project() {
 
 set_up() {
   local group
+  # Without a trap bash goes on where a tool answers Ctrl-C with a status of its own, as pip does.
+  trap 'say "interrupted; ./dev goes on from here when it is run again"; exit 130' INT
   exec 9<dev # two runs at once must not both set up
   flock --nonblock 9 || {
     say "waiting for another ./dev to finish its set-up"
@@ -193,4 +221,5 @@ set_up() {
   done
   once project pyproject.toml CMakeLists.txt csrc -- install_project
   exec 9<&-
+  trap - INT
 }
