@@ -181,7 +181,7 @@ pip_install() {
   touch .venv/incomplete
   .venv/bin/python -m pip install -qq "$@" || {
     say "pip could not install $what: why stands above. It needs a package index (or one of your own:"
-    say "PIP_INDEX_URL, PIP_FIND_LINKS) and room on the disk; then run ./dev again, it goes on from here"
+    say "PIP_INDEX_URL, PIP_FIND_LINKS) and a gigabyte of room on the disk; then run ./dev again, it goes on from here"
     exit 2
   }
   rm .venv/incomplete
