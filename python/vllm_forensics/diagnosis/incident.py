@@ -22,8 +22,9 @@ from vllm_forensics.diagnosis.incident_names import with_numbers
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident_source import asserted_place
 from vllm_forensics.diagnosis.incident_strangers import without_strangers
-from vllm_forensics.diagnosis.incident_where import last_resort, place_of
+from vllm_forensics.diagnosis.incident_where import last_resort, place_of, program_of
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
     CauseClass,
@@ -107,7 +108,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     place: NativeCall | None = None
     if cause.kind in _WHERE_COUNTS:
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
-        place = next(filter(None, places), None)
+        place = next(filter(None, places), None) or asserted_place(told)
     python = next((_called(clue.python) for clue in told if clue.python and _is_own(clue)), None)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
@@ -123,6 +124,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
+    name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
     waited = [clue.signal for clue in account if clue.kind is ClueKind.CHILD and clue.signal]

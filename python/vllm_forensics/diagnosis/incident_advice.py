@@ -139,6 +139,8 @@ def _where(death: Death) -> list[str]:
         places.append(f"{death.function}{within}{_source(death)}")
     elif death.module is not None:
         places.append(death.module)
+    elif death.file is not None:
+        places.append(f"{death.file}:{death.line}")
     if death.python_function is not None:
         places.append(
             f"called by Python's {death.python_function}"
@@ -149,7 +151,7 @@ def _where(death: Death) -> list[str]:
 
 
 def _source(death: Death) -> str:
-    """` (kernel.cpp:12, likely: …)` where symbols gave the name."""
+    """` (kernel.cpp:12, likely: …)` where symbols or the death's own words name the source."""
     parts = [f"{death.file}:{death.line}"] if death.file is not None and death.line else []
     if death.symbolized is NameCertainty.LIKELY:
         parts.append("likely: no build-id proves that this is the module that ran")

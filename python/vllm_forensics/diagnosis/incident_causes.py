@@ -11,7 +11,8 @@ from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import UNNAMED, Cause, CauseClass, Clue, ClueKind
 
 _GPU: Final = re.compile(
-    r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)|CUDA error"
+    r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)"
+    r"(?!: out of memory)"
 )
 _TIMEOUT: Final = re.compile(r"collective operation timeout|Watchdog caught colle")
 _WORDS: Final = {
@@ -82,9 +83,10 @@ def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """`Watchdog caught collective operation timeout`."""
+    """`Watchdog caught collective operation timeout`, or the stack below it."""
     told = _what(first, account, _TIMEOUT)
-    if first.kind is not ClueKind.HANG and told is None:
+    is_cut = first.kind is ClueKind.STACK and first.source == "NCCL's watchdog"
+    if first.kind is not ClueKind.HANG and told is None and not is_cut:
         return None
     sure = "atchdog" in first.text
     return _cause(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtime_module
@@ -14,7 +15,7 @@ _HANDLERS: Final = re.compile(
     r"ucs_(?:debug|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
-    r"c10::(?:Error|detail|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
+    r"c10::(?:Error|detail::torch|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
     r"_?rust_|_{0,2}rustc::|core::|<(?:std|core|alloc)::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
@@ -72,6 +73,8 @@ _SYSTEM: Final = re.compile(
     r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
 )
 """The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
+_PROGRAM: Final = re.compile(r"[A-Za-z][\w+-]{1,60}(?:\d\.\d{1,2})?")
+"""What ELF's linker loads first has no `.so` in its name."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 
@@ -81,6 +84,14 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
     above = tuple(call for call in calls[: max(0, start - 1)] if not _handles(call))
     return _blamed(calls[start:]) or _blamed(above)
+
+
+def program_of(calls: Sequence[NativeCall]) -> str | None:
+    """The program whose stack this is: of ELF's modules the one that is no library."""
+    modules = [call.module for call in calls if call.module is not None]
+    if not any(map(_LIBC.match, modules)):
+        return None  # macOS's frameworks have no suffix either
+    return next((name for name in modules if _PROGRAM.fullmatch(name) is not None), None)
 
 
 def _handles(call: NativeCall) -> bool:

@@ -104,7 +104,7 @@ class NativeCall:
     build_id: str | None = None
     """Of the module, where the log gives it."""
     file: str | None = None
-    """The source, with its line; no log has these: symbols gave them."""
+    """The source, with its line: from symbols, or from an assertion's own words."""
     line: int | None = None
     symbolized: NameCertainty | None = None
     """The names are not the log's: a module here gave them, and this is how sure it is."""
@@ -221,7 +221,7 @@ class Death:
     cause: Cause
     evidence: tuple[EvidenceLine, ...]
     file: str | None = None
-    """The source of `function`, with its line, where symbols gave them."""
+    """The source of the place, with its line, where symbols or an assertion's words give them."""
     line: int | None = None
     symbolized: NameCertainty | None = None
     """How sure the names are, where they are not the log's own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
@@ -25,6 +26,7 @@ from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 _MAX_PROCESSES: Final = 12
 _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
+_FOLDERS: Final = re.compile(r"[/\\]")
 _WIDEST: Final = 100
 _COLUMN: Final = 40
 """Letters of a function's name that a headline shows whole."""
@@ -121,6 +123,8 @@ def headline(death: Death) -> str:
     elif death.exit is not None:
         parts.append(f"exit {death.exit}")
     place = death.function or death.module or death.python_function
+    if place is None and death.file is not None:
+        place = f"{_FOLDERS.split(death.file)[-1]}:{death.line}"
     if place is not None:
         parts.append(short_name(place))
     parts.append(

@@ -6,7 +6,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log.apple import APPLE
 from vllm_forensics.evidence.log.daemons import DAEMONS, RUNNERS
-from vllm_forensics.evidence.log.engine import GPU, VLLM
+from vllm_forensics.evidence.log.engine import GPU, VLLM, WATCHDOG
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
@@ -41,9 +41,9 @@ from vllm_forensics.evidence.log.strangers import (
 FAMILIES: Final = (
     KERNEL, KERNELS,
     # what the dying process itself writes
-    GLIBC, HANDLERS, FAULTS, ENDS, DAEMONS, APPLE, GPU, PANICS, CXX, JAVA, JULIA, NODE, R, RUBY,
-    ANDROID, PADDLE, FRAMEWORKS, COMPILERS, BROWSERS, DATABASES, GAMES, MINIDUMPS, INTERPRETERS,
-    DOTNET, HANDLER_FRAMES,
+    GLIBC, HANDLERS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA, NODE,
+    R, RUBY, ANDROID, PADDLE, FRAMEWORKS, COMPILERS, BROWSERS, DATABASES, GAMES, MINIDUMPS,
+    INTERPRETERS, DOTNET, HANDLER_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

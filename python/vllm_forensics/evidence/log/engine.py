@@ -142,6 +142,19 @@ VLLM: Final = Family(
         ),
     ),
 )
+WATCHDOG: Final = Family(
+    source="NCCL's watchdog",
+    phrases=(
+        Phrase(  # of its stack, where its own words are cut off
+            ClueKind.STACK,
+            "WorkNCCL::checkTimeout",
+            r"^frame #\d{1,3}: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout\(",
+            "frame #1: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<long>) + 0x1d2 "
+            "(0x7f1be0001234 in /opt/torch/lib/libtorch_cuda.so)",
+            detail="a collective operation took too long",
+        ),
+    ),
+)
 GPU: Final = Family(
     source="the GPU runtime",
     phrases=(

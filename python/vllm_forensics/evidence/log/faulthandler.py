@@ -30,6 +30,8 @@ _SIGNALS: Final = re.compile(
     r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
     r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)(?!\w)(?!: )"
 )
+_PARACHUTE: Final = re.compile(r"(?:\w{1,40}: )?\(\w[\w ]{0,38}\) (?=\w)")
+"""A library's own handler, which calls Py_FatalError: `pygame_parachute: (pygame parachute) …`."""
 _SURVIVED: Final = re.compile(r"code 0x(?:8001010[0-9a-f]|40010006|406d1388|e06d7363|e0434352)$")
 """Windows' exceptions that somebody further out catches: COM's, a debugger's, C++'s and .NET's."""
 _DAMAGE: Final = re.compile(r"bad (?:leading|trailing) pad byte|bad ID: Allocated using API")
@@ -59,7 +61,8 @@ class FaultBlock:
 
     def __init__(self, line: LogLine, what: str) -> None:
         """Begin with the line that names the error; `what` is empty where that was cut off."""
-        is_signal = _SIGNALS.match(what) is not None
+        caught = _PARACHUTE.match(what)
+        is_signal = _SIGNALS.match(what, caught.end() if caught is not None else 0) is not None
         is_heap = _DAMAGE.search(what) is not None
         self._is_timeout = _TIMEOUT.match(what) is not None
         kind = ClueKind.SIGNAL if is_signal else ClueKind.HEAP if is_heap else ClueKind.ABORT

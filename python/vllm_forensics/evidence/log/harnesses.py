@@ -215,6 +215,14 @@ SERVERS: Final = Family(
             of_another=True,
         ),
         Phrase(
+            ClueKind.ABORT,  # the last line that it wrote, as its parent tells it
+            "runner process ",
+            r"llama (?P<name>runner) process (?:has )?terminated: (?!signal: |exit status |%!)"
+            r"(?P<detail>\w.{1,200})",
+            "Error: llama runner process has terminated: CUDA error: out of memory",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.CHILD,
             "runner process no longer running",
             r"(?P<detail>llama (?P<name>runner) process no longer running)"

@@ -12,6 +12,7 @@ _ABOVE: Final = 14
 _PARAGRAPH: Final = 3
 _CUT_OFF: Final = -1
 """Of a line in a fence that opens above the text."""
+_PATCH: Final = re.compile(r"[> \t]{0,16}(?:```|~~~) {0,4}(?:diff|patch)\b")
 _PROSE: Final = re.compile(
     r"(?:.{0,200}?[\s(])?(?:[^\W\d_]{2,20}[ ,]{1,2}){3}[^\W\d_]{2,20}|.{0,200}[\u3040-\u9fff]{6}|"
     r".{0,200}[\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,}|\s*#{1,6} \S"
@@ -46,6 +47,11 @@ class Page:
     def is_fenced(self, at: int) -> bool:
         """Does the line stand in a fence, or is it the mark of one?"""
         return self._opened[at] is not None
+
+    def is_of_patch(self, at: int) -> bool:
+        """Does it stand in a fence that is marked as a change of source code?"""
+        fence = self._opened[at]
+        return fence not in {None, _CUT_OFF} and _PATCH.match(self.lines[fence]) is not None
 
     def written(self) -> list[str]:
         """Of the head, what a person wrote around what he pasted."""

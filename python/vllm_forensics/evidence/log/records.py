@@ -26,6 +26,7 @@ NEEDLES: Final = (
     b" failed with traceback:",
     b">>> import ",
     b">>> from ",
+    b"class_name: ",
     b' -c "import ',
     b" -c 'import ",
 )
@@ -47,6 +48,8 @@ _TYPED: Final = re.compile(
 """At Python's prompt, which is taken off like the marks of a quoted mail, or at the shell's."""
 _ANSWER: Final = 8
 """So many lines below what was typed, its answer is read."""
+_CLASS: Final = re.compile(r"\s+class_name: (?:[\w.<>]{1,200}\.)?(?P<name>\w{1,80})\s*$")
+"""Ray's record of a dead actor: its class stands above its number."""
 _HEADING: Final = 3
 """So many lines stand at most between that heading and the traceback."""
 _REACH: Final = 40
@@ -62,6 +65,7 @@ class Record:
         self._pid: tuple[int, int] | None = None
         self._root = -_TABLE - 1
         self._child: tuple[int, str] | None = None
+        self._actor: tuple[int, str] | None = None
         self._typed: tuple[int, str] | None = None
 
     def note(self, line: LogLine) -> bool:
@@ -70,6 +74,8 @@ class Record:
             self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
         elif (match := _CHILD.match(line.text)) is not None:
             self._child = line.number, match["name"] or match["loky"]
+        elif (match := _CLASS.match(line.text)) is not None:
+            self._actor = line.number, match["name"]
         elif (match := _TYPED.match(line.text)) is not None:
             self._typed = line.number, match["module"] or match["package"]
         elif _ROOT in line.text:
@@ -89,6 +95,9 @@ class Record:
         if clue.source in {"macOS", "Android"} and clue.pid is None and self._pid is not None:
             line, pid = self._pid
             return replace(clue, pid=pid) if clue.line - line <= _REACH else clue
+        if clue.source == "ray" and clue.name is None and self._actor is not None:
+            line, name = self._actor
+            return replace(clue, name=name) if clue.line - line <= _HEADING else clue
         if clue.kind is ClueKind.SIGNAL and self._typed is not None and not clue.native:
             line, module = self._typed
             if 0 < clue.line - line <= _ANSWER:

@@ -242,6 +242,13 @@ HANDLERS: Final = Family(
             r"[Pp]rogram \w{4,12} with signal (?P<signal>SIG\w{1,60})",
             "Program terminated with signal SIGSEGV, Segmentation fault.",
         ),
+        Phrase(  # the drivers of InfiniPath
+            ClueKind.SIGNAL,
+            " terminated with signal ",
+            r"^(?P<name>[\w./+-]{1,80}):(?P<pid>\d{1,20}) terminated with signal "
+            r"(?P<signal>\d{1,2}) at PC=",
+            "serve:4242 terminated with signal 11 at PC=4dcf30 SP=7fff0840ecf8.  Backtrace:",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             ") at pc=0x",

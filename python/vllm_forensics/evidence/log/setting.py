@@ -215,6 +215,7 @@ def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
         or _is_comment_of_code(page, kinds, at)
         or _is_within_code(kinds, at)
         or is_list_of_changes(lines, at)
+        or page.is_of_patch(at)
     )
 
 

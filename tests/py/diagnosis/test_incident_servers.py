@@ -1,0 +1,138 @@
+"""Deaths of inference servers and of what they are built upon, as people paste them."""
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass
+from vllm_forensics.render.incident import headline
+
+RUNNER = "Error: llama runner process has terminated: "
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "function"),
+    [
+        ("/src/ggml.c:12: GGML_ASSERT(n < size) failed", "/src/ggml.c:12", None),
+        ("GGML_ASSERT: src/ggml-cuda.cu:88: n < size", "src/ggml-cuda.cu:88", None),
+        ("D:\\a\\src\\ggml.c:12: GGML_ASSERT(n > 0) failed", "D:\\a\\src\\ggml.c:12", None),
+        ("serve: p.cpp:8: int Pool::get(int): Assertion `n < 9' failed.", "p.cpp:8", "Pool::get"),
+        ("thread 'main' panicked at src/router.rs:42:9:", "src/router.rs:42", None),
+    ],
+)
+def test_an_assertion_is_the_place_where_no_stack_is(
+    line: str, place: str, function: str | None
+) -> None:
+    death = incident_of(line).first_death
+
+    assert death.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert (f"{death.file}:{death.line}", death.function) == (place, function)
+    assert (function or place[-8:]) in headline(death)
+
+
+def test_a_stack_counts_for_more_than_the_assertion_above_it() -> None:
+    death = incident_of(
+        "/src/ggml.c:12: GGML_ASSERT(n < size) failed",
+        "/usr/lib/libllama.so(llama_decode+0x12) [0x7f1be0001234]",
+    ).first_death
+
+    assert (death.module, death.function, death.file) == ("libllama.so", "llama_decode", None)
+
+
+def test_a_handler_of_a_librarys_own_names_the_signal() -> None:
+    death = incident_of(
+        "Fatal Python error: pool_parachute: (pool parachute) Segmentation Fault",
+        "Python runtime state: initialized",
+        "",
+        "Current thread 0x00007f1be0000740 (most recent call first):",
+        '  File "serve.py", line 2 in take',
+    ).first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGSEGV", CauseClass.NATIVE_FAULT)
+    assert death.python_function == "take"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("CUDA error", CauseClass.GPU_ASYNC),
+        ("CUDA error: out of memory", CauseClass.ABORT_EXCEPTION),
+        ("cudaMalloc failed: out of memory", CauseClass.ABORT_EXCEPTION),
+        ("error loading model", CauseClass.ABORT_EXCEPTION),
+        ("signal: killed", CauseClass.OOM_KILLED),
+    ],
+)
+def test_a_runners_last_line_is_why_it_ended(words: str, kind: CauseClass) -> None:
+    death = incident_of(f"{RUNNER}{words}").first_death
+
+    assert death.cause.kind is kind
+    assert "runner" in (death.name or "")
+
+
+def test_a_dead_actor_is_called_by_its_class() -> None:
+    death = incident_of(
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+        "        class_name: make_pool.<locals>.PoolDict",
+        "        actor_id: 50660c01",
+        "        pid: 4242",
+        "        name: 07GxPoolDict_0:3",
+        "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR "
+        "Worker exit detail: Worker unexpectedly exits with a connection error code 2.",
+    ).first_death
+
+    assert (death.name, death.pid) == ("PoolDict", 4242)
+    assert death.cause.certainty is Certainty.UNKNOWN
+
+
+def test_a_class_named_in_a_settings_file_is_no_death() -> None:
+    assert not incidents_of(
+        "pools:", "  - pool:", "        class_name: pool.Pool", "        size: 4"
+    )
+
+
+@pytest.mark.parametrize("fence", ["```diff", "> ```diff", "~~~ patch"])
+def test_a_change_of_a_handler_is_no_death(fence: str) -> None:
+    mark = "> " if fence.startswith(">") else ""
+
+    assert not incidents_of(
+        "I would raise it here:",
+        fence,
+        f"{mark}+    @app.exception_handler(EngineDeadError)",
+        f"{mark}+    async def gone(request):",
+        f"{mark}{fence.strip('> ')[:3]}",
+        "What do you think?",
+    )
+
+
+def test_a_program_is_called_by_the_module_that_is_no_library() -> None:
+    death = incident_of(
+        "Signal (11) received.",
+        " 0# 0x000060322740904D in /opt/serve/bin/blockserver",
+        " 1# 0x000071FB7C344520 in /usr/lib/x86_64-linux-gnu/libc.so.6",
+        " 2# 0x000060322747043B in /opt/serve/bin/blockserver",
+    ).first_death
+
+    assert (death.name, death.module) == ("blockserver", "blockserver")
+
+
+def test_a_drivers_handler_names_program_number_and_place() -> None:
+    death = incident_of(
+        "serve:4242 terminated with signal 11 at PC=4dcf30 SP=7fff0840ecf8.  Backtrace:",
+        "serve(_ZN4Pool4takeEv+0x0)[0x4dcf30]",
+        "serve(main+0x3c)[0x446e3c]",
+        "/lib64/libc.so.6(__libc_start_main+0xf4)[0x3e9521d994]",
+    ).first_death
+
+    assert (death.name, death.pid, death.function) == ("serve", 4242, "Pool::take")
+    assert (death.signal, death.cause.certainty) == ("SIGSEGV", Certainty.PROVED)
+
+
+def test_a_watchdogs_stack_alone_tells_of_a_wait() -> None:
+    death = incident_of(
+        "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 "
+        "(0x7f1be0001234 in /opt/torch/lib/libc10.so)",
+        "frame #1: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<long>) + 0x1d2 "
+        "(0x7f1be0002234 in /opt/torch/lib/libtorch_cuda.so)",
+    ).first_death
+
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.HANG, Certainty.LIKELY)
