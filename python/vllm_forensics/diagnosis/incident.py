@@ -90,7 +90,7 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         processes=processes_of(reading, death, clues),
         visible_error_is_echo=is_echo,
         echoes=echoes,
-        explanation=explanation(death, echoes, is_echo=is_echo),
+        explanation=explanation(death, echoes, is_echo=is_echo, teaches=reading.teaches),
         next_steps=next_steps(death),
     )
 

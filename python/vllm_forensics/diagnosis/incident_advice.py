@@ -88,9 +88,13 @@ def who(death: Death) -> str:
     return _ROLES[death.role] + (f" ({', '.join(marks)})" if marks else "")
 
 
-def explanation(death: Death, echoes: tuple[Echo, ...], *, is_echo: bool) -> str:
+def explanation(
+    death: Death, echoes: tuple[Echo, ...], *, is_echo: bool, teaches: bool = False
+) -> str:
     """One paragraph: who died of what, where, and what the other errors are."""
     words = [f"{_upper(who(death))} died first{_of_what(death)}."]
+    if teaches:
+        words.append("The text explains more than it reports: this may be an example of it.")
     words += _where(death)
     if death.cause.kind is CauseClass.GPU_ASYNC:
         words.append(

@@ -184,6 +184,8 @@ class IncidentReading:
     """The first line that announces an orderly stop."""
     succeeded: bool = False
     """Does the text end with somebody's word that all went well?"""
+    teaches: bool = False
+    """Does it explain more than it reports, so that what died in it may be an example?"""
     seen_instead: tuple[str, ...] = ()
     """Lines that speak of dying and prove nothing."""
 

@@ -14,9 +14,12 @@ _CUT_OFF: Final = -1
 """Of a line in a fence that opens above the text."""
 _PATCH: Final = re.compile(r"[> \t]{0,16}(?:```|~~~) {0,4}(?:diff|patch)\b")
 _PROSE: Final = re.compile(
-    r"(?:.{0,200}?[\s(])?(?:[^\W\d_]{2,20}[ ,]{1,2}){3}[^\W\d_]{2,20}|.{0,200}[\u3040-\u9fff]{6}|"
+    r"(?:.{0,200}?[\s(])?(?:[^\W\d_]{2,20}[ ,]{1,2}(?:[^\W\d_] |[\u2014-] )?){3}[^\W\d_]{2,20}|"
+    r".{0,200}[\u3040-\u9fff]{6}|"
     r".{0,200}[\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,} [\uac00-\ud7a3]{2,}|\s*#{1,6} \S"
 )
+_IDEOGRAPHS: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3]")
+_LONG: Final = 30
 _INTRODUCES: Final = re.compile(r"\W{0,4}[A-Za-z][\w ,'()-]{3,80}:\W{0,4}$")
 _PRINTED: Final = re.compile(
     r".{0,200}(?:\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|CRITICAL)\b|\w(?:Error|Warning"
@@ -77,7 +80,9 @@ def is_fence(line: str) -> bool:
 
 def is_prose(line: str) -> bool:
     """Did a person write the line, and no program?"""
-    return not is_printed(line) and _PROSE.match(line) is not None
+    if is_printed(line):
+        return len(_IDEOGRAPHS.findall(line)) >= _LONG  # no program prints so much of it
+    return _PROSE.match(line) is not None
 
 
 def is_printed(line: str) -> bool:

@@ -244,6 +244,7 @@ class _Scanner:
             left_out=self._left_out,
             stopped=self._setting.stopped(clues),
             succeeded=self._setting.succeeded(self._size),
+            teaches=self._setting.teaches,
             seen_instead=tuple(self._seen),
         )
 

@@ -35,7 +35,9 @@ _WINDOW: Final = 30
 _REACH: Final = 120
 _ENDS: Final = 4
 """So many lines at its beginning and end tell source code from a script with its output."""
-_MAX_LINE: Final = 300
+_MAX_LINE: Final = 1_000
+_FORM: Final = 300
+"""So much of a line shows whether it is source code."""
 _DUMP: Final = re.compile(
     r"\s*(?:File \"|(?:Current )?[Tt]hread |#|Traceback|\[\s?\d{1,3}\]|@ +0x|frame #|"
     r"at [\w/.]{1,200}:\d|$)"
@@ -116,6 +118,8 @@ class Setting:
     def __init__(self) -> None:
         """Begin with nothing."""
         self._head = bytearray()
+        self.teaches = False
+        """Known once `printed` was asked: is what died in the text, if anything, an example?"""
 
     def feed(self, piece: bytes) -> None:
         """Keep what is near the text's beginning."""
@@ -139,7 +143,8 @@ class Setting:
     def lines(self) -> list[str]:
         """The beginning's lines."""
         return [
-            line[:_MAX_LINE].decode("utf-8", "replace").rstrip() for line in self._head.split(b"\n")
+            line[: 3 * _MAX_LINE].decode("utf-8", "replace")[:_MAX_LINE].rstrip()
+            for line in self._head.split(b"\n")
         ]
 
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
@@ -147,13 +152,15 @@ class Setting:
         if not clues or len(clues) > _MANY:
             return list(clues)
         lines = self.lines()
-        kinds = [_kind(line, above) for line, above in zip(lines, ["", *lines[:-1]], strict=True)]
+        short = [line[:_FORM] for line in lines]
+        kinds = [_kind(line, above) for line, above in zip(short, ["", *short[:-1]], strict=True)]
         page = Page(lines)
         if is_manual(page.head) or is_all_changes(lines) or _is_source(kinds):
             return []
         lessons = lessons_in(page)
         if lessons is Lessons.ALL:
             return []
+        self.teaches = lessons is Lessons.SOME
         is_of_nobody = count_of_witnesses(page.head) == 0
         passed, literal = passed_parts(lines), literal_lines(lines)
         resting = _stacks_of_the_living(clues, lines)

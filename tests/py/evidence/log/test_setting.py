@@ -208,6 +208,35 @@ install the library for older processors.
   - 段错误通常表示程序访问了无效的内存地址。
   - 这可能是空指针。
 """,
+    "a lesson in Japanese": """\
+概要
+
+メモリが足りない場合、カーネルはプロセスを終了させます。ログには次の行が残ります。
+
+Out of memory: Killed process 12345 (app) total-vm:4096000kB, anon-rss:3500000kB
+
+1. 原因
+
+上限を調べてください。スワップも増やすことができます。
+
+2. 対策
+""",
+    "a lesson in Russian": f"""\
+Ошибка сегментации - это обращение к чужой памяти.
+Если вы читаете за концом массива, программа может упасть.
+
+    {FAULT}
+
+\u0412 этом случае можно взять отладчик. Когда он остановится, вам нужен стек.
+""",
+    "a definition in Portuguese": f"""\
+Segmentation fault, ou segfault, é um erro que ocorre se um programa lê o que não é seu. Ele
+pode ter muitas causas. O seu programa termina com a mensagem em uma linha:
+
+{FAULT}
+
+Quando isso ocorre, você pode usar um depurador.
+""",
     "a list of changes": f"""\
 ## 1.4.2
 
@@ -322,6 +351,28 @@ $ dmesg | grep -i fault
 
 {FAULT}
 """,
+    "a report in German": f"""\
+Wenn ich den Zustand speichere, endet mein Programm. Man kann es mit jeder Datei sehen, wenn sie nur
+groß ist. Ich kann den Fehler nicht finden. Muss man die Grenze setzen, wenn man so große hat?
+
+{FAULT}
+""",
+    "a report in Korean": f"""\
+저는 새 버전을 쓰고 있습니다. 서버가 시작되면 이렇게 됩니다.
+
+{FAULT}
+
+도와주세요.
+""",
+    "a thread of two people": f"""\
+# The pool ends early
+
+one · description · 2026-01-15
+{FAULT}
+
+two · comment · 2026-01-15
+If you can, run it in a debugger. When it stops, you could type `bt`. You may need the symbols.
+""",
     "a traceback's source": """\
 Traceback (most recent call last):
   File "/opt/app/serve.py", line 9, in <module>
@@ -348,6 +399,22 @@ def test_who_teaches_a_little_tells_and_does_not_print() -> None:
     (clue,) = clues_in(f"See it on your machine, with a small stack:\n\n{FAULT}\n")
 
     assert clue.is_told
+
+
+def test_a_real_stack_in_a_lesson_is_told() -> None:
+    lesson = (
+        "A segfault is an access to what is not yours. If you have a core, you can open it. "
+        "When you type `bt`, you should see where it was:\n\n"
+        "Program terminated with signal SIGSEGV, Segmentation fault.\n"
+        "#0  0x000055d0c1a3b7f2 in take (pool=0x0) at pool.c:31\n"
+        "#1  0x000055d0c1a3b91c in main () at pool.c:77\n"
+    )
+
+    reading = parse_incident_log([lesson.encode()])
+
+    assert reading.teaches
+    assert all(clue.is_told for clue in reading.clues)
+    assert clues_in(lesson.replace("55d0c1a3b", "7f1234567")) == ()
 
 
 def test_a_kill_in_a_sentence_of_code_is_told() -> None:
