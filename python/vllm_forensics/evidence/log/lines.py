@@ -71,10 +71,13 @@ LOGGERS: Final = Alternatives(
         )
     }
 )
-_TAG: Final = r"\([\w ./:,-]{0,60}\bpid=\d{1,9}[\w ./:,=-]{0,80}\) "
-_ENTRY: Final = rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d \[[\w./-]{{1,60}}:\d{{1,6}}\] "
+_TAG: Final = r"(?P<tag>\([\w ./:,-]{0,60}\bpid=\d{1,9}[\w ./:,=-]{0,80}\)) "
+_ENTRY: Final = (
+    rf"{_LEVEL} (?P<time>\d\d-\d\d \d\d:\d\d:\d\d) "
+    r"\[(?:[\w.-]{1,60}/)?(?P<module>[\w.-]{1,60}):\d{1,6}\] "
+)
 # (EngineCore_DP0 pid=12) ERROR 11-08 11:01:29 [core.py:502]
-_HEAD: Final = re.compile(rf"{_TAG}(?:{_ENTRY})?|{_ENTRY}".encode())
+_HEAD: Final = re.compile(rf"(?:{_TAG})?(?:{_ENTRY})?".encode())
 _BEGIN_HEAD: Final = frozenset(b"(TDINWECF")
 _KERNELS_TIME: Final = re.compile(rb"\[ {0,8}(\d{1,9}\.\d{6})\]")
 _TIME: Final = re.compile(
@@ -146,41 +149,29 @@ def log_lines(raw: bytes, number: int) -> list[LogLine]:
     return [_line(number, text, tags, None, time) for tags, text in lines]
 
 
-class _Head(NamedTuple):
-    """What was read of a line's prefixes."""
-
-    tags: str
-    who: str | None
-    time: str | None
-
-
 def _below_head(raw: bytes, number: int) -> LogLine | None:
-    """A clean line behind vLLM's own prefixes, which thousands of lines in a row have in common."""
+    """A clean line behind vLLM's own prefixes, which most lines of its logs have."""
     match = _HEAD.match(raw)
-    head = _head(match[0]) if match is not None else None
-    if match is None or head is None:
+    if match is None or not (end := match.end()):
         return None
-    end = match.end()
     rest = raw[end : end + MAX_TEXT]
     text = rest.decode("utf-8", "replace")
     if "\t" in text or not is_clean(rest, text):
         return None
+    tag, clock, module = match.groups()
+    time = clock.decode() if clock is not None else _time(raw)
+    tags = tag.decode() if tag is not None else ""
+    who = _WRITERS.get(module.decode()) if module is not None else None
     more, text = strip_prefixes(text)
-    if text[:1] == "{":
+    first = text[:1]
+    if first == "{":
         return None
-    tags, who, time = head
-    tags = f"{tags} {more}" if more else tags
-    return _line(number, text, tags, who, time or _time(raw))
-
-
-@lru_cache(maxsize=1024)
-def _head(raw: bytes) -> _Head | None:
-    """What the prefixes say, read as those of any line; None where they are none."""
-    ((tags, text),) = logical_lines(raw)
-    match = LOGGERS[text[:1]](text)
-    who = _WRITERS.get(match.groupdict().get("module") or "") if match is not None else None
-    is_all = (match.end() if match is not None else 0) == len(text)
-    return _Head(tags, who, _time(raw)) if is_all else None
+    if more or LOGGERS[first](text) is not None:
+        return _line(number, text, f"{tags} {more}" if tags and more else tags or more, who, time)
+    if not tags:
+        return LogLine(number, "", text, None, who, time)
+    writer = _writer(tags)
+    return LogLine(number, writer.stream or "", text, writer.pid, writer.name, time, tagged=True)
 
 
 def _time(raw: bytes) -> str | None:

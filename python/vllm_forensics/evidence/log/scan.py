@@ -314,14 +314,16 @@ class _Scanner:
             life.last_time = time
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
-        if self._is_of_r(raw):
+        if raw.startswith(b"1: ") and self._is_of_r(raw):
             return
         for line in log_lines(raw, self._line):
             if line.pid is not None and line.signs:
                 self._live(line.pid, line.name or "", line.time)
             if line.pipe is not None and len(self._pipes) < _MAX_PROCESSES:
                 self._pipes.add(line.pipe)
-            block = self._blocks.get(line.stream) or self._one_handler(line)
+            block = self._blocks.get(line.stream)
+            if block is None and not line.stream and len(self._blocks) == 1:
+                block = self._handlers()
             if has_needle and self._begin(line, block):
                 continue
             if block is not None and (not has_needle or _comes_first(block, line)):
@@ -336,14 +338,12 @@ class _Scanner:
     def _is_of_r(self, raw: bytes) -> bool:
         """R's calls whose numbers lost the blank before them look like a runner's prefix."""
         block = self._blocks.get("")
-        if not isinstance(block, NativeBlock) or block.source != "R" or raw[:3] != b"1: ":
+        if not isinstance(block, NativeBlock) or block.source != "R":
             return False
         return block.feed(LogLine(self._line, "", raw[:_MAX_CALL].decode("utf-8", "replace")))
 
-    def _one_handler(self, line: LogLine) -> Block | None:
-        """UCX names host and process in the first line of its dump, and in no other."""
-        if line.stream or len(self._blocks) != 1:
-            return None
+    def _handlers(self) -> Block | None:
+        """The only open block: UCX names host and process in its dump's first line alone."""
         (block,) = self._blocks.values()
         is_own = isinstance(block, NativeBlock) and block.source == "a signal handler"
         return block if is_own else None
