@@ -163,15 +163,9 @@ def _below_head(raw: bytes, number: int) -> LogLine | None:
     tags = tag.decode() if tag is not None else ""
     who = _WRITERS.get(module.decode()) if module is not None else None
     more, text = strip_prefixes(text)
-    first = text[:1]
-    if first == "{":
+    if text.startswith("{"):
         return None
-    if more or LOGGERS[first](text) is not None:
-        return _line(number, text, f"{tags} {more}" if tags and more else tags or more, who, time)
-    if not tags:
-        return LogLine(number, "", text, None, who, time)
-    writer = _writer(tags)
-    return LogLine(number, writer.stream or "", text, writer.pid, writer.name, time, tagged=True)
+    return _line(number, text, f"{tags} {more}" if tags and more else tags or more, who, time)
 
 
 def _time(raw: bytes) -> str | None:

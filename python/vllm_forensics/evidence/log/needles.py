@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation
+from ahocorasick_rs import AhoCorasick, BytesAhoCorasick, Implementation
 
 _CHUNK: Final = 1 << 16
 
@@ -24,6 +25,21 @@ class Hit(NamedTuple):
 def words(given: tuple[bytes, ...]) -> BytesAhoCorasick:
     """An automaton of all words: its time does not grow with their number."""
     return BytesAhoCorasick(given, implementation=Implementation.DFA)
+
+
+class Words:
+    """Words that are looked for in one line."""
+
+    def __init__(self, given: Iterable[str]) -> None:
+        """A word is known by its number in the order in which they are given."""
+        self._search = AhoCorasick(given, implementation=Implementation.DFA)
+
+    def found(self, text: str) -> list[tuple[int, int]]:
+        """The words that stand in the line, once for each place: number and place."""
+        if not text.isascii():  # JSON may hold half of a pair: '\\ud800' has no UTF-8
+            text = text.encode("utf-8", "replace").decode("utf-8")
+        places = self._search.find_matches_as_indexes(text, overlapping=True)
+        return [(word, start) for word, start, _ in places]
 
 
 class Search:

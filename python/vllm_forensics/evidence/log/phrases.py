@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypedDict, Unpack
 
-from ahocorasick_rs import AhoCorasick, Implementation
-
 from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.needles import Words
 from vllm_forensics.evidence.log.prose import Voice, is_code, voice_of
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 from vllm_forensics.model.signals import signal_name, signal_number
@@ -91,7 +90,7 @@ class PhraseBook:
         for number, (phrase, _) in enumerate(self._entries):
             of_needle.setdefault(phrase.needle, []).append(number)
         self._numbers = tuple(tuple(numbers) for numbers in of_needle.values())
-        self._search = AhoCorasick(of_needle, implementation=Implementation.DFA)
+        self._words = Words(of_needle)
         self.needles = tuple(needle.encode() for needle in of_needle)
         """What the log has to be searched for."""
 
@@ -115,9 +114,7 @@ class PhraseBook:
     def _candidates(self, text: str) -> list[tuple[int, int]]:
         """The phrases whose needle stands in the text, in order, with the needle's first place."""
         first: dict[int, int] = {}
-        if not text.isascii():  # JSON may hold half of a pair: '\\ud800' has no UTF-8
-            text = text.encode("utf-8", "replace").decode("utf-8")
-        for needle, start, _ in self._search.find_matches_as_indexes(text, overlapping=True):
+        for needle, start in self._words.found(text):
             first.setdefault(needle, start)
         return sorted(
             (number, at) for needle, at in first.items() for number in self._numbers[needle]

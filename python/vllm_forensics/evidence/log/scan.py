@@ -11,44 +11,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import (
-    faulthandler,
-    hearsay,
-    python_traceback,
-    records,
-    titles,
-    transcript,
-    unnamed,
-    windows,
-)
+from vllm_forensics.evidence.log import hearsay, openers, records, titles, unnamed
 from vllm_forensics.evidence.log.book import BOOK
-from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.native_stack import (
-    HANDLED,
     NativeBlock,
-    begins_lone_stack,
     is_own_frame,
-    open_headless_stack,
 )
 from vllm_forensics.evidence.log.needles import Search, words
+from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
 from vllm_forensics.evidence.log.page import Page
-from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     link,
-    open_headless,
-    open_traceback,
 )
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
-from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.log.unnamed import read_unnamed
-from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
 from vllm_forensics.evidence.sanitizer.scan import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
@@ -58,7 +42,6 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x", b"==    at 0x")
 _STOPS: Final = (b"reakpoint ", b"stop reason = ")
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
@@ -70,16 +53,11 @@ _NEEDLES: Final = tuple(
     dict.fromkeys(
         (
             *BOOK.needles,
-            *faulthandler.NEEDLES,
-            *python_traceback.NEEDLES,
+            *openers.NEEDLES,
             *records.NEEDLES,
             *titles.NEEDLES,
-            *transcript.NEEDLES,
-            *windows.NEEDLES,
-            *_STACKS,
             *_STOPS,
             *hearsay.NEEDLES,
-            HANDLED.encode(),
             *unnamed.NEEDLES,
         )
     )
@@ -113,8 +91,6 @@ _QUOTED: Final = "Worker failed with error '"
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
-Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock
-
 
 def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     """Every clue in a log that is handed over in pieces of any size; raises on none."""
@@ -128,45 +104,6 @@ def _without_number(clue: Clue | None) -> Clue | None:
     """A title repeats one line of many: its number need not be that of the process below."""
     is_title = clue is not None and clue.kind is ClueKind.CHILD and clue.text.startswith("# ")
     return replace(clue, pid=None) if clue is not None and is_title else clue
-
-
-def _is_lone(line: LogLine, block: Block | None) -> bool:
-    """Does a native stack begin here that belongs to nothing above it?"""
-    if (
-        not any(mark in line.text for mark in ("#0", "[0x0] "))
-        or not begins_lone_stack(line.text)
-        or is_own_frame(line.text)
-    ):
-        return False
-    return not isinstance(block, NativeBlock) or not block.goes_on(line.text)
-
-
-def _comes_first(block: Block, line: LogLine) -> bool:
-    """Does the open block read the line before it is searched for phrases?"""
-    if isinstance(block, TracebackBlock) or "what():" in line.text:
-        return True
-    if isinstance(block, StatusBlock):
-        return False
-    if isinstance(block, WindowsBlock):
-        return True
-    text = line.text.lstrip()
-    if isinstance(block, FaultBlock):
-        return text.startswith('File "')
-    is_frame = text.startswith(("#", "*", "frame", 'File "')) or "[0x" in text
-    is_frame = is_frame or is_own_frame(line.text)
-    return is_frame and block.goes_on(line.text)
-
-
-def _opened(line: LogLine, block: Block | None) -> Block | None:
-    """The dump, traceback, question or record that begins in this line by its own words."""
-    opened: Block | None = (
-        open_fault(line, is_alone=not isinstance(block, FaultBlock))
-        or open_traceback(line)
-        or open_status(line)
-    )
-    if opened is None and not isinstance(block, WindowsBlock):
-        opened = open_record(line)
-    return opened
 
 
 class _Life:
@@ -326,7 +263,7 @@ class _Scanner:
                 block = self._handlers()
             if has_needle and self._begin(line, block):
                 continue
-            if block is not None and (not has_needle or _comes_first(block, line)):
+            if block is not None and (not has_needle or comes_first(block, line)):
                 taken = block.feed(line)
                 if block.done:
                     self._close(line.stream)
@@ -350,18 +287,8 @@ class _Scanner:
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
         """Open the dump, traceback or stack that begins in this line."""
-        opened = _opened(line, block)
-        if isinstance(opened, TracebackBlock) and not line.text.lstrip(" +|").startswith("Trace"):
-            told = BOOK.read(line)  # a record without newlines: the end is told before it
-            if told is not None and told.of_another:
-                self._add(told)
-        if opened is None and block is None:
-            opened = open_headless(line)
-        if opened is None and line.number - self._stop > _STOPPED and _is_lone(line, block):
-            opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
-            opened.feed(line)
-        if opened is None and block is None:
-            opened = open_headless_stack(line)
+        is_stop = line.number - self._stop <= _STOPPED
+        opened = open_block(line, block, is_stop=is_stop)
         if opened is None:
             follows = link(line.text)
             if follows is not None:
@@ -370,6 +297,10 @@ class _Scanner:
             return follows is not None
         if isinstance(opened, TracebackBlock):
             opened.name = self._record.child_above(line.number)
+            if line.text.lstrip(" +|").find("Traceback (most") > 0:
+                told = BOOK.read(line)  # a record without newlines: the end is told before it
+                if told is not None and told.of_another:
+                    self._add(told)
         self._open(line.stream, opened)
         if opened.done:
             self._close(line.stream)

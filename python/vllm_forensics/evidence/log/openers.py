@@ -1,0 +1,115 @@
+"""What may begin in a line and go on in the lines below: a dump, a traceback, a stack, a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from vllm_forensics.evidence.log import faulthandler, python_traceback, transcript, windows
+from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.native_stack import (
+    HANDLED,
+    NativeBlock,
+    begins_lone_stack,
+    is_own_frame,
+    open_headless_stack,
+)
+from vllm_forensics.evidence.log.needles import Words
+from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.python_traceback import (
+    TracebackBlock,
+    open_headless,
+    open_traceback,
+)
+from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
+from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
+from vllm_forensics.model.incident import ClueKind
+
+Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock
+Opener = Callable[[LogLine, Block | None], Block | None]
+
+_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x", b"==    at 0x")
+
+
+def _fault(line: LogLine, block: Block | None) -> Block | None:
+    return open_fault(line, is_alone=not isinstance(block, FaultBlock))
+
+
+def _traceback(line: LogLine, _: Block | None) -> Block | None:
+    return open_traceback(line)
+
+
+def _status(line: LogLine, _: Block | None) -> Block | None:
+    return open_status(line)
+
+
+def _record(line: LogLine, block: Block | None) -> Block | None:
+    return None if isinstance(block, WindowsBlock) else open_record(line)
+
+
+def _headless(line: LogLine, block: Block | None) -> Block | None:
+    return open_headless(line) if block is None else None
+
+
+def _lone_stack(line: LogLine, block: Block | None) -> Block | None:
+    """A debugger's stack that belongs to nothing above it."""
+    if not begins_lone_stack(line.text) or is_own_frame(line.text):
+        return None
+    if isinstance(block, NativeBlock) and block.goes_on(line.text):
+        return None
+    opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
+    opened.feed(line)
+    return opened
+
+
+def _headless_stack(line: LogLine, block: Block | None) -> Block | None:
+    return open_headless_stack(line) if block is None else None
+
+
+_OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
+    (_fault, faulthandler.NEEDLES),
+    (_traceback, python_traceback.NEEDLES),
+    (_status, transcript.NEEDLES),
+    (_record, windows.NEEDLES),
+    (_headless, python_traceback.NEEDLES),
+    (_lone_stack, _STACKS),
+    (_headless_stack, (*_STACKS, HANDLED.encode())),
+)
+"""In the order in which they are asked, each with the words of which one stands in the line."""
+NEEDLES: Final = tuple(dict.fromkeys(word for _, needles in _OPENERS for word in needles))
+_WORDS: Final = Words(word.decode() for word in NEEDLES)
+_ASKED: Final = tuple(
+    tuple(number for number, (_, needles) in enumerate(_OPENERS) if word in needles)
+    for word in NEEDLES
+)
+"""By the number of a word, who is asked."""
+
+
+def open_block(line: LogLine, block: Block | None, *, is_stop: bool) -> Block | None:
+    """What begins in the line; at a debugger's own stop a stack tells of no death."""
+    asked = {number for word, _ in _WORDS.found(line.text) for number in _ASKED[word]}
+    for number in sorted(asked):
+        opener, _ = _OPENERS[number]
+        if is_stop and opener is _lone_stack:
+            continue
+        opened = opener(line, block)
+        if opened is not None:
+            return opened
+    return None
+
+
+def comes_first(block: Block, line: LogLine) -> bool:
+    """Does the open block read the line before it is searched for phrases?"""
+    if isinstance(block, TracebackBlock) or "what():" in line.text:
+        return True
+    if isinstance(block, StatusBlock):
+        return False
+    if isinstance(block, WindowsBlock):
+        return True
+    text = line.text.lstrip()
+    if isinstance(block, FaultBlock):
+        return text.startswith('File "')
+    is_frame = text.startswith(("#", "*", "frame", 'File "')) or "[0x" in text
+    is_frame = is_frame or is_own_frame(line.text)
+    return is_frame and block.goes_on(line.text)
