@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from vllm_forensics.evidence.log import faulthandler, python_traceback, transcript, windows
@@ -88,15 +89,20 @@ _ASKED: Final = tuple(
 
 def open_block(line: LogLine, block: Block | None, *, is_stop: bool) -> Block | None:
     """What begins in the line; at a debugger's own stop a stack tells of no death."""
-    asked = {number for word, _ in _WORDS.found(line.text) for number in _ASKED[word]}
-    for number in sorted(asked):
-        opener, _ = _OPENERS[number]
+    for opener in _asked(line.text):
         if is_stop and opener is _lone_stack:
             continue
         opened = opener(line, block)
         if opened is not None:
             return opened
     return None
+
+
+@lru_cache(maxsize=1024)
+def _asked(text: str) -> tuple[Opener, ...]:
+    """Who may begin in the text, in order; one frame stands in many stacks."""
+    numbers = {number for word, _ in _WORDS.found(text) for number in _ASKED[word]}
+    return tuple(_OPENERS[number][0] for number in sorted(numbers))
 
 
 def comes_first(block: Block, line: LogLine) -> bool:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Final, TypedDict, Unpack
 
 from vllm_forensics.evidence.log.lines import LogLine
@@ -93,10 +93,16 @@ class PhraseBook:
         self._words = Words(of_needle)
         self.needles = tuple(needle.encode() for needle in of_needle)
         """What the log has to be searched for."""
+        # A log may say the same for days.
+        self._told = lru_cache(maxsize=512)(self._tell)
 
     def read(self, line: LogLine) -> Clue | None:
         """What the line says, where it is one of the phrases."""
-        text = line.text
+        told = self._told(line.text)
+        return clue_at(line, told[0], told[1], **told[2]) if told is not None else None
+
+    def _tell(self, text: str) -> tuple[ClueKind, str, Told] | None:
+        """What the first phrase says that a text is: its kind, its source and the rest."""
         for number, at in self._candidates(text):
             phrase, source = self._entries[number]
             match = _compiled(phrase.pattern).search(text, max(0, at - _BEFORE), at + _BEHIND)
@@ -105,10 +111,12 @@ class PhraseBook:
             voice = voice_of(text, match.start(), match.end(), in_prose=phrase.in_prose)
             if voice is Voice.SHOWN or _is_literal(text, match):
                 continue
-            clue = _clue(line, phrase, source, match.groupdict())
+            told = _told(phrase, match.groupdict())
+            if told is None:
+                return None
             is_own = phrase.kind in _OWN_WORDS and not phrase.of_another
-            is_told = voice is Voice.TOLD and (is_own or phrase.kind in _PROVING)
-            return replace(clue, is_told=True) if clue is not None and is_told else clue
+            told["is_told"] = voice is Voice.TOLD and (is_own or phrase.kind in _PROVING)
+            return phrase.kind, source, told
         return None
 
     def _candidates(self, text: str) -> list[tuple[int, int]]:
@@ -144,6 +152,7 @@ class Told(TypedDict, total=False):
     detail: str | None
     native: tuple[NativeCall, ...]
     python: tuple[PythonCall, ...]
+    is_told: bool
 
 
 def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) -> Clue:
@@ -187,7 +196,8 @@ def ended_by(status: int) -> tuple[str | None, int | None]:
     return None, status
 
 
-def _clue(line: LogLine, phrase: Phrase, source: str, groups: dict[str, str | None]) -> Clue | None:
+def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
+    """What a phrase says with its groups; None where all went well."""
     signal, status = phrase.signal, None
     if (text := groups.get("exit")) is not None:
         of_status, status = ended_by(int(text))
@@ -202,10 +212,7 @@ def _clue(line: LogLine, phrase: Phrase, source: str, groups: dict[str, str | No
         native = (NativeCall(function=function, module=base_name(module), offset=offset),)
     pid = groups.get("pid")
     detail = groups.get("detail") or phrase.detail
-    return clue_at(
-        line,
-        phrase.kind,
-        source,
+    return Told(
         pid=(int(pid) or None) if pid else None,
         name=(groups.get("name") or "").strip() or None,
         of_another=phrase.of_another,

@@ -258,9 +258,7 @@ class _Scanner:
                 self._live(line.pid, line.name or "", line.time)
             if line.pipe is not None and len(self._pipes) < _MAX_PROCESSES:
                 self._pipes.add(line.pipe)
-            block = self._blocks.get(line.stream)
-            if block is None and not line.stream and len(self._blocks) == 1:
-                block = self._handlers()
+            block = self._blocks.get(line.stream) or self._one_handler(line)
             if has_needle and self._begin(line, block):
                 continue
             if block is not None and (not has_needle or comes_first(block, line)):
@@ -279,8 +277,10 @@ class _Scanner:
             return False
         return block.feed(LogLine(self._line, "", raw[:_MAX_CALL].decode("utf-8", "replace")))
 
-    def _handlers(self) -> Block | None:
-        """The only open block: UCX names host and process in its dump's first line alone."""
+    def _one_handler(self, line: LogLine) -> Block | None:
+        """UCX names host and process in the first line of its dump, and in no other."""
+        if line.stream or len(self._blocks) != 1:
+            return None
         (block,) = self._blocks.values()
         is_own = isinstance(block, NativeBlock) and block.source == "a signal handler"
         return block if is_own else None
