@@ -70,8 +70,10 @@ class FaultBlock:
         signal = signal_in(what) if is_signal else "SIGABRT" if what else None
         if _SURVIVED.match(what) is not None:
             kind = ClueKind.STACK
-        self._clue = replace(
-            clue_at(line, ClueKind.HANG if self._is_timeout else kind, "faulthandler"),
+        self._clue = clue_at(
+            line,
+            ClueKind.HANG if self._is_timeout else kind,
+            "faulthandler",
             signal=None if self._is_timeout else signal,
             detail=None if is_signal and kind is not ClueKind.STACK else what or None,
         )

@@ -88,6 +88,8 @@ _COLON: Final = re.compile(rb":\d\d:\d\d")
 """In every time but the kernel's: a quick look first."""
 _LONGEST_DATE: Final = len("2026-01-15T08")
 _LONGEST_TIME: Final = len(":12:45.123456789+01:00") + 1
+_SHORT: Final = 300
+"""Longer lines are not worth keeping."""
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""
 PROCESS: Final = re.compile(
@@ -142,11 +144,15 @@ def log_lines(raw: bytes, number: int) -> list[LogLine]:
         line = _below_head(raw, number)
         if line is not None:
             return [line]
-    lines, time = logical_lines(raw), _time(raw)
-    if len(lines) == 1:
-        tags, text = lines[0]
-        return [_line(number, text, tags, None, time)]
-    return [_line(number, text, tags, None, time) for tags, text in lines]
+    lines = _lines(raw) if len(raw) <= _SHORT else _lines.__wrapped__(raw)
+    return [LogLine(number, *line[1:]) for line in lines]
+
+
+@lru_cache(maxsize=1024)
+def _lines(raw: bytes) -> tuple[LogLine, ...]:
+    """The lines without their number: one frame stands in many stacks."""
+    time = _time(raw)
+    return tuple(_line(0, text, tags, None, time) for tags, text in logical_lines(raw))
 
 
 def _below_head(raw: bytes, number: int) -> LogLine | None:
@@ -155,17 +161,25 @@ def _below_head(raw: bytes, number: int) -> LogLine | None:
     if match is None or not (end := match.end()):
         return None
     rest = raw[end : end + MAX_TEXT]
-    text = rest.decode("utf-8", "replace")
-    if "\t" in text or not is_clean(rest, text):
+    body = _body(rest) if len(rest) <= _SHORT else _body.__wrapped__(rest)
+    if body is None:
         return None
     tag, clock, module = match.groups()
     time = clock.decode() if clock is not None else _time(raw)
     tags = tag.decode() if tag is not None else ""
     who = _WRITERS.get(module.decode()) if module is not None else None
-    more, text = strip_prefixes(text)
-    if text.startswith("{"):
-        return None
+    more, text = body
     return _line(number, text, f"{tags} {more}" if tags and more else tags or more, who, time)
+
+
+@lru_cache(maxsize=1024)
+def _body(raw: bytes) -> tuple[str, str] | None:
+    """More prefixes, and what stands behind them; None where a line needs a closer look."""
+    text = raw.decode("utf-8", "replace")
+    if "\t" in text or not is_clean(raw, text):
+        return None
+    tags, text = strip_prefixes(text)
+    return None if text.startswith("{") else (tags, text)
 
 
 def _time(raw: bytes) -> str | None:

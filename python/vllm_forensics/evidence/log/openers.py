@@ -70,10 +70,10 @@ def _headless_stack(line: LogLine, block: Block | None) -> Block | None:
 
 _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_fault, faulthandler.NEEDLES),
-    (_traceback, python_traceback.NEEDLES),
+    (_traceback, python_traceback.HEADINGS),
     (_status, transcript.NEEDLES),
     (_record, windows.NEEDLES),
-    (_headless, python_traceback.NEEDLES),
+    (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
     (_headless_stack, (*_STACKS, HANDLED.encode())),
 )

@@ -9,7 +9,9 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 
-NEEDLES: Final = (b"---> ", b"Traceback (most recent call", b" above exception", b'", line ')
+HEADINGS: Final = (b"Traceback (most recent call",)
+FRAMES: Final = (b"---> ", b'", line ')
+LINKS: Final = (b" above exception",)
 _HEADER: Final = re.compile(r"(?<!C\+\+ )Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"

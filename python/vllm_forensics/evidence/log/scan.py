@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import hearsay, openers, records, titles, unnamed
+from vllm_forensics.evidence.log import hearsay, openers, python_traceback, records, titles, unnamed
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import Hearsay
@@ -54,6 +54,7 @@ _NEEDLES: Final = tuple(
         (
             *BOOK.needles,
             *openers.NEEDLES,
+            *python_traceback.LINKS,
             *records.NEEDLES,
             *titles.NEEDLES,
             *_STOPS,
