@@ -35,11 +35,12 @@ def _cause(kind: CauseClass, detail: str, certainty: Certainty) -> Cause:
 
 def gpu(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`CUDA error: an illegal memory access was encountered`, alone or in what()."""
-    if first.kind is ClueKind.GPU:
-        sure = "unhandled system error" not in (first.detail or "")
+    of_gpu = next((one for one in (first, *account) if one.kind is ClueKind.GPU), None)
+    if of_gpu is not None:
+        sure = "unhandled system error" not in (of_gpu.detail or "")
         return _cause(
             CauseClass.GPU_ASYNC,
-            first.detail or first.text,
+            of_gpu.detail or of_gpu.text,
             Certainty.PROVED if sure else Certainty.LIKELY,
         )
     if first.kind is ClueKind.STACK and first.source == "the GPU runtime":

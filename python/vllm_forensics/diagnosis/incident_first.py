@@ -288,7 +288,7 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT, ClueKind.HANG}:
         return _says_the_same(first, clue)
     if clue.kind is ClueKind.GPU:
-        return first.kind is ClueKind.GPU
+        return first.kind is ClueKind.GPU or _was_of_gpu(first, clue)
     ours, theirs = role_of_clue(first), role_of_clue(clue)
     differ = ours is not None and theirs is not None and ours is not theirs
     if differ or _are_two_services(first, clue):
@@ -302,6 +302,12 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     return _signals_fit(first, clue) and (
         is_near or clue.source in OUTSIDE or first.source in OUTSIDE
     )
+
+
+def _was_of_gpu(first: Clue, clue: Clue) -> bool:
+    """Did the GPU's runtime call abort(), as the parent saw?"""
+    is_end = first.kind is ClueKind.CHILD and first.signal == clue.signal == "SIGABRT"
+    return is_end and abs(first.line - clue.line) < _RECORD
 
 
 def _are_two_services(first: Clue, clue: Clue) -> bool:

@@ -21,11 +21,12 @@ def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> t
     told = (first, *account)
     if first.kind is ClueKind.HEARSAY or (first.is_told and not account):
         heard = (clue for clue in clues if clue.kind is ClueKind.HEARSAY and clue is not first)
-        return tuple(clue for clue in heard if clue.signal in {None, first.signal})
+        agree = {None, first.signal}
+        return tuple(clue for clue in heard if first.signal is None or clue.signal in agree)
     if any(one.signal is not None or one.exit is not None for one in told):
         return ()
     is_stack = first.source == _DUMPS if first.kind is ClueKind.SIGNAL else _is_native(first)
-    if not is_stack and first.kind not in _OF_OTHERS:
+    if not is_stack and first.kind not in _OF_OTHERS and not _is_unfinished(first):
         return ()
     kinds = {ClueKind.HEARSAY, ClueKind.MENTION} if is_stack else {ClueKind.HEARSAY}
     return tuple(clue for clue in clues if clue.kind in kinds)[:1]
@@ -34,6 +35,11 @@ def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> t
 def is_asked_for(first: Clue) -> bool:
     """Was the stack, for all that is known, printed by a healthy process that was asked to?"""
     return first.kind is ClueKind.STACK and first.source in {_DUMPS, _BACKTRACE}
+
+
+def _is_unfinished(first: Clue) -> bool:
+    """Is it a traceback whose last line, which says why, was cut off?"""
+    return first.kind is ClueKind.STACK and first.source == "python"
 
 
 def _is_native(first: Clue) -> bool:

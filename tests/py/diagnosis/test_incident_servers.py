@@ -136,3 +136,75 @@ def test_a_watchdogs_stack_alone_tells_of_a_wait() -> None:
     ).first_death
 
     assert (death.cause.kind, death.cause.certainty) == (CauseClass.HANG, Certainty.LIKELY)
+
+
+def test_a_launcher_tells_of_an_end_that_no_signal_made() -> None:
+    death = incident_of(
+        "[launch.py:315:sigkill_handler] Killing subprocess 4242",
+        "[launch.py:321:sigkill_handler] ['/usr/bin/python', 'a.py', '--fp16'] exits with return "
+        "code = 1",
+    ).first_death
+
+    assert (death.exit, death.cause.kind) == (1, CauseClass.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "line", ["When it ends it prints `exits with return code = -11` and no more", "# exit code -11"]
+)
+def test_a_status_in_somebodys_sentence_is_likely_at_most(line: str) -> None:
+    death = incident_of(line, "", "I use two GPUs.").first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGSEGV", CauseClass.NATIVE_FAULT)
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_signal_within_c_called_by_go_may_lack_its_name() -> None:
+    death = incident_of(
+        "signal arrived during cgo execution", "", "goroutine 1 [syscall]:"
+    ).first_death
+
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.NATIVE_FAULT, Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [
+        ("illegal instruction", "SIGILL"),
+        ("division by zero", "SIGFPE"),
+        ("stack overflow", "SIGSEGV"),
+    ],
+)
+def test_wine_names_more_than_page_faults(words: str, signal: str) -> None:
+    line = (
+        f"wine: Unhandled {words} at address 0000000140001234 (thread 0024), starting debugger..."
+    )
+
+    assert incident_of(line).first_death.signal == signal
+
+
+def test_a_title_says_why_a_traceback_was_printed_whose_end_is_cut_off() -> None:
+    death = incident_of(
+        "# [pool][Seg fault] Pool segfaulting with few blocks",
+        "",
+        "The following segfaults.",
+        "Traceback (most recent call last):",
+        '  File "/opt/pool/serve.py", line 17, in <module>',
+        "    take()",
+        '  File "/opt/pool/pool.py", line 3, in take',
+        "    return _take(",
+    ).first_death
+
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.NATIVE_FAULT, Certainty.LIKELY)
+
+
+def test_the_gpus_runtime_called_abort_where_the_parent_saw_only_that() -> None:
+    death = incident_of(
+        "It gives this error:",
+        "`llama runner process has terminated: signal: aborted (core dumped)`",
+        "```",
+        "serve  | Memory access fault by GPU node-1 (Agent handle: 0x5581) on address 0x7f1be000."
+        " Reason: Unknown.",
+        "```",
+    ).first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGABRT", CauseClass.GPU_ASYNC)

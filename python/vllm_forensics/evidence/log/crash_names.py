@@ -14,6 +14,7 @@ DEATH: Final = re.compile(
     rf"(?ia)(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
     r"segmentation violations?|\u6bb5\u9519\u8bef|SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
     r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|illegal (?:hardware )?instructions?|"
+    r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     r"floating[ -]point exceptions?|signal \(?11\)?|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"

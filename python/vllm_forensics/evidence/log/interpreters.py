@@ -92,6 +92,15 @@ _FAULTS: Final = (
         "wine: Unhandled page fault on read access to 0000000000000048 at address 0000000140001234",
         "SIGSEGV",
     ),
+    *(
+        (
+            f"wine: Unhandled {words}",
+            rf"\bwine: Unhandled (?P<signal>{words}) (?:at|in|to)\b",
+            f"wine: Unhandled {words} at address 0000000140001234 (thread 0024)",
+            None,
+        )
+        for words in ("illegal instruction", "stack overflow", "division by zero", "trap")
+    ),
     (
         "nhandled exception: page fault on ",
         r"\bUnhandled exception: (?P<detail>page fault on \w{4,7} access to 0x[0-9A-Fa-f]{1,16})",

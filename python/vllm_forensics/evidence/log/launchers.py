@@ -276,6 +276,13 @@ MASTERS: Final = Family(
                 ("eturncode=-", "CompletedProcess(args=['a.py'], returncode=-11)"),
             )
         ),
+        Phrase(  # DeepSpeed's launcher
+            ClueKind.CHILD,
+            " exits with return code = ",
+            r"[\]\w] exits with return code = (?P<exit>\d{1,3})\b",
+            "[launch.py:321:sigkill_handler] ['python', 'serve.py'] exits with return code = 1",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "uncaught target signal ",

@@ -23,7 +23,9 @@ _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
-_PROVING: Final = {ClueKind.MEMORY, ClueKind.ENVIRONMENT, ClueKind.GPU, ClueKind.HANG}
+_TOLD: Final = {
+    ClueKind.MEMORY, ClueKind.ENVIRONMENT, ClueKind.GPU, ClueKind.HANG, ClueKind.CHILD
+}  # fmt: skip
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segment violation", "SIGSEGV"),
@@ -41,6 +43,7 @@ _SIGNALS_IN_WORDS: Final = (
     ("illegal", "SIGILL"),
     ("floating", "SIGFPE"),
     ("divide", "SIGFPE"),
+    ("division by", "SIGFPE"),
     ("arithmetic", "SIGFPE"),
     ("numerical", "SIGFPE"),
     ("abort", "SIGABRT"),
@@ -115,7 +118,7 @@ class PhraseBook:
             if told is None:
                 return None
             is_own = phrase.kind in _OWN_WORDS and not phrase.of_another
-            told["is_told"] = voice is Voice.TOLD and (is_own or phrase.kind in _PROVING)
+            told["is_told"] = voice is Voice.TOLD and (is_own or phrase.kind in _TOLD)
             return phrase.kind, source, told
         return None
 

@@ -330,6 +330,12 @@ PANICS: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
+            "signal arrived during cgo execution",
+            r"(?:^|[#:] )signal arrived during cgo execution",
+            "signal arrived during cgo execution",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
             "fatal error: unexpected signal",
             r"^fatal error: unexpected signal during runtime execution",
             "fatal error: unexpected signal during runtime execution",
