@@ -23,11 +23,18 @@ _BODY: Final = re.compile(
     r"$|[ \t+*-]|(?:Author|Date|Merge|AuthorDate|Commit|CommitDate|Signed-off-by|Reviewed-by): |"
     + _ITEM.pattern
 )
+_FORM: Final = re.compile(
+    r"about: |body:$|  - type: (?:markdown|textarea|input|dropdown|checkboxes)$"
+)
+"""The keys of a form for reports, as GitHub defines them."""
 _COMMITS: Final = 3
 
 
 def is_manual(head: Sequence[str]) -> bool:
-    """Does a text's beginning show the source of a manual page or of documentation?"""
+    """Does a text's beginning show the source of a manual, or an empty form for reports?"""
+    is_named = any(line.startswith("name: ") for line in head[:_TOP])
+    if is_named and any(_FORM.match(line) is not None for line in head):
+        return True
     if sum(_MANUAL.match(line) is not None for line in head) >= _COMMITS:
         return True
     return any(map(_DIRECTIVE.match, head)) and any(map(_RULE.match, head))

@@ -134,6 +134,7 @@ STATUSES: Final = Family(
                 ("code: 13", "container exited with non-zero code: 137"),
                 ("code=13", "Task exited with return code=139"),
                 ("code -", "The child process exited with code -11"),
+                ("code: -", "the executor has exited with a non-zero code: -9"),
                 ("status 13", "State changed from up to crashed: process exited with status 137"),
                 ("status: 13", "process exited with status: 134"),
                 ("status -", "command failed with status -6"),
@@ -284,8 +285,8 @@ STATUSES: Final = Family(
                 signal,
                 r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,60})?(?:\b(?:killed|died|exited|"
                 r"crash(?:ed|es|ing)|terminated|ended|fail(?:ed|s|ing)|ERR!)\b"
-                r"(?:[^.(]{0,60}? (?:by|with|from|via|on))?|"
-                rf"\bsignal:)(?: signal)? ?[\[\"'`*]{{0,3}}"
+                r"(?:[^.(]{0,60}? (?:by|with|from|via|on)|(?: \w{1,20})? \(code[=:] ?\w{1,6},)?|"
+                rf"\bsignal:)(?: signal)?[ =:]{{0,2}}[\[\"'`*]{{0,3}}"
                 rf"(?P<signal>{signal})\b(?! by OOM)(?! or )",
                 f"Process 4242 (python) of user 0 killed by {signal} - dumping core",
                 of_another=True,

@@ -35,7 +35,8 @@ _DEFINITION: Final = re.compile(
 )
 """What a death's name means: nobody explains that in a report of his own."""
 _PLACE: Final = re.compile(
-    r"<[a-zA-Z][\w -]{1,30}>|\{[a-z][\w -]{2,20}\}|\bX{3,10}\b|=x{3,10}\b|/path/to/|"
+    r"<[a-zA-Z][\w -]{1,30}>|\[e\.g\. [^\]]{1,40}\]|\{[a-z][\w -]{2,20}\}|"
+    r"\bX{3,10}\b|=x{3,10}\b|/path/to/|"
     r"\bmy-?(?:app|pod|container|program|service|deployment)\b|\bexample\.(?:com|org)\b"
 )
 """Where the reader has something of his own to fill in."""
@@ -46,6 +47,7 @@ _INVENTED: Final = re.compile(
     r"\b0{0,4}7f+123456\w{0,8}\b"
 )
 """Digits in their order, which no machine gives."""
+_SECTION: Final = re.compile(r"#{2,6} \S")
 _MANY: Final = 4
 """So many sentences weigh as much as a heading or two."""
 
@@ -67,3 +69,8 @@ def weight_of_layout(head: Sequence[str], prose: Sequence[str]) -> int:
     headings = sum(_HEADING.match(line) is not None for line in head)
     sentences = sum(len(_SENTENCE.findall(line)) for line in prose)
     return 2 * definitions + headings // 2 + sentences // _MANY
+
+
+def is_section(line: str) -> bool:
+    """Is the line the title of a part of a text, and nothing that was printed?"""
+    return _SECTION.match(line) is not None

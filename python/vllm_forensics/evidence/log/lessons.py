@@ -9,7 +9,12 @@ from functools import lru_cache
 from typing import Final
 
 from vllm_forensics.evidence.log.grammar import persons_in
-from vllm_forensics.evidence.log.layout import invented_in, is_invented, weight_of_layout
+from vllm_forensics.evidence.log.layout import (
+    invented_in,
+    is_invented,
+    is_section,
+    weight_of_layout,
+)
 from vllm_forensics.evidence.log.page import Page, is_prose
 
 _LESSON: Final = re.compile(
@@ -123,6 +128,8 @@ _STACK: Final = 2
 _LESSON_WEIGHS: Final = 7
 """The marks of a lesson that no report had of which its writer does not speak as of his own."""
 _SOME_WEIGHS: Final = 4
+_EXPLAINED: Final = 3
+"""So many lines of prose explain what stands between them."""
 
 
 class Lessons(Enum):
@@ -179,6 +186,13 @@ def count_of_witnesses(lines: Sequence[str]) -> int:
 def _witnesses(line: str) -> int:
     """Asked twice of most lines of a text."""
     return len(_WITNESS.findall(line))
+
+
+def is_of_a_lesson(page: Page, at: int) -> bool:
+    """Where nobody speaks of himself: is the line an example, a section's title, or made up?"""
+    if is_example(page, at) or is_section(page.lines[at]):
+        return True
+    return is_invented(page.lines[at]) and sum(map(is_prose, page.written())) >= _EXPLAINED
 
 
 def is_example(page: Page, at: int) -> bool:

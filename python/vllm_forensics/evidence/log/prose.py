@@ -23,7 +23,8 @@ _DOUBT: Final = re.compile(
 _EXPLAINS: Final = re.compile(
     r"\W{0,4}(?:\([^()]{1,40}\) )?(?:always|never|means?|indicates?|signif(?:y|ies)|stands for|"
     r"refers to|denotes?|(?:occurs?|happens?) when)\b|"
-    r"[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b"
+    r"[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b|"
+    r"\. (?:This|That|It) (?:[\w()]{1,20} ){0,5}(?:means?|indicates?|usually|typically|denotes?)\b"
 )
 """Behind a death's name: somebody explains it."""
 _LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")

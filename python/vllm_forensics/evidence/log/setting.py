@@ -16,7 +16,7 @@ from vllm_forensics.evidence.log.changes import is_all_changes, is_list_of_chang
 from vllm_forensics.evidence.log.lessons import (
     Lessons,
     count_of_witnesses,
-    is_example,
+    is_of_a_lesson,
     is_of_another_report,
     is_possible,
     is_term,
@@ -25,6 +25,7 @@ from vllm_forensics.evidence.log.lessons import (
 from vllm_forensics.evidence.log.literals import literal_lines
 from vllm_forensics.evidence.log.page import Page, is_fence
 from vllm_forensics.evidence.log.prose import is_comment
+from vllm_forensics.evidence.log.tables import is_row_of_codes
 from vllm_forensics.evidence.log.verdicts import passed_parts
 from vllm_forensics.model.incident import Clue, ClueKind
 
@@ -167,16 +168,15 @@ class Setting:
         heard: list[Clue] = []
         for clue in clues:
             at = clue.line - 1
-            if at in literal or any(at in part for part in passed):
-                continue
-            if at in resting:
+            if at in literal or at in resting or any(at in part for part in passed):
                 continue
             if at >= len(lines):
                 heard.append(clue)
                 continue
-            if clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at):
+            is_handled = clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at)
+            if is_handled or is_row_of_codes(lines, at, clue):
                 continue
-            if not (_is_shown(page, kinds, at) or (is_of_nobody and is_example(page, at))):
+            if not (_is_shown(page, kinds, at) or (is_of_nobody and is_of_a_lesson(page, at))):
                 is_told = lessons is Lessons.SOME or (is_of_nobody and is_possible(page, at))
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard

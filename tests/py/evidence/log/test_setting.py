@@ -208,6 +208,47 @@ install the library for older processors.
   - 段错误通常表示程序访问了无效的内存地址。
   - 这可能是空指针。
 """,
+    "a table of codes without lines": """\
+Codes and their reasons
+
+Exit Code 1 The command failed
+Exit Code 127 The command was not found
+Exit Code 137 The kernel ended it (SIGKILL)
+Exit Code 139 It touched what is not its own (SIGSEGV)
+""",
+    "a table of signals": """\
+SIGABRT  6   the program gave up
+SIGKILL  9   killed by SIGKILL, which none can catch
+SIGSEGV  11  exited with signal 11
+""",
+    "a section of a reference": """\
+# Statuses
+
+The launcher tells how a step ended.
+
+### Out of memory (exit code 137)
+
+The step needed more than its limit.
+""",
+    "an empty form for reports": f"""\
+---
+name: Report
+about: Tell what went wrong
+---
+
+**What happened**
+Paste what the program printed, this includes {FAULT}
+
+- System: [e.g. Linux]
+""",
+    "what was made up between sentences": """\
+The pool keeps its workers. A worker that takes too long is ended by its parent.
+The log of the pool then has a line for it, beside that of the new worker.
+
+[ERROR] Worker (pid:12345) was sent SIGKILL! Perhaps out of memory?
+
+The limit is thirty seconds. It is set for the whole pool.
+""",
     "a lesson in Japanese": """\
 概要
 
@@ -350,6 +391,21 @@ $ dmesg | grep -i fault
 # Crash of the tutorial's example code
 
 {FAULT}
+""",
+    "two ranks that died": """\
+rank 0 exited with code 137
+rank 1 exited with code 139
+rank 2 exited with code 139
+""",
+    "an anonymous log": "[ERROR] Worker (pid:12345) was sent SIGKILL! Perhaps out of memory?\n",
+    "a section of a report": """\
+# The pool ends early
+
+I have this since the update.
+
+### exit code 139
+
+and no core.
 """,
     "a report in German": f"""\
 Wenn ich den Zustand speichere, endet mein Programm. Man kann es mit jeder Datei sehen, wenn sie nur

@@ -1,0 +1,75 @@
+"""Tables of signals and of exit codes: each row says what one of them means, and nobody died."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from vllm_forensics.model.incident import Clue
+from vllm_forensics.model.signals import signal_number
+
+_ROW: Final = re.compile(
+    r"[\s|*\u2022#(`-]{0,12}(?:"
+    r"(?P<lead>(?:(?:exit|return|status|error)[ -])?(?:codes?|status|signal)?)"
+    r"[ :=]{0,3}`?\(?(?P<code>\d{1,3})\b(?![.:]\d)|(?P<signal>SIG[A-Z]{2,6})\b)",
+    re.IGNORECASE,
+)
+_ROWS: Final = 3
+"""So many make a table."""
+_BETWEEN: Final = 3
+"""So many lines may lie below a row before the next: what a code means is written there."""
+_CODES: Final = range(256)
+
+
+class _Row(NamedTuple):
+    lead: str
+    code: int
+    signal: str
+
+
+def is_row_of_codes(lines: Sequence[str], at: int, clue: Clue) -> bool:
+    """Is the line one of three that follow each other, each with another signal or a higher code?
+
+    A list may be numbered for other reasons: a row's code is that of the death which it names.
+    """
+    own = _row(lines[at])
+    if own is None or (not own.signal and own.code not in _codes_of(clue)):
+        return False
+    return 1 + _rows(lines, at, -1) + _rows(lines, at, 1) >= _ROWS
+
+
+def _codes_of(clue: Clue) -> tuple[int, ...]:
+    """The numbers by which a table may name how it ended."""
+    number = signal_number(clue.signal or "")
+    codes = (number, 128 + number) if number is not None else ()
+    return (*codes, int(clue.exit)) if clue.exit is not None else codes
+
+
+def _rows(lines: Sequence[str], at: int, step: int) -> int:
+    """How many rows of the same table stand on one side of a row."""
+    last, found, near = _row(lines[at]), 0, at
+    for _ in range(_ROWS):
+        window = range(near + step, near + step * (_BETWEEN + 1), step)
+        inside = (one for one in window if 0 <= one < len(lines))
+        row_at = next((one for one in inside if _follows(last, _row(lines[one]), step)), None)
+        if row_at is None:
+            break
+        last, near = _row(lines[row_at]), row_at
+        found += 1
+    return found
+
+
+def _row(line: str) -> _Row | None:
+    match = _ROW.match(line)
+    if match is None or int(match["code"] or 0) not in _CODES:
+        return None
+    return _Row((match["lead"] or "").lower(), int(match["code"] or 0), match["signal"] or "")
+
+
+def _follows(row: _Row | None, other: _Row | None, step: int) -> bool:
+    if row is None or other is None or bool(row.signal) != bool(other.signal):
+        return False
+    if row.signal:
+        return row.signal != other.signal
+    return row.lead == other.lead and step * other.code > step * row.code
