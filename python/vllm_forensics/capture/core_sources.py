@@ -225,7 +225,12 @@ def _head_of(path: str) -> bytes:
     if is_remote(path) or archived_core(path) is not None:
         return next(read_pieces(path), b"")[:HEAD]
     with open_regular(path) as descriptor:
-        return os.read(descriptor, HEAD)
+        try:
+            return os.read(descriptor, HEAD)
+        except OSError as error:
+            raise EvidenceError(
+                f"could not be read: {error.strerror}", remedy="copy it to another disk"
+            ) from error
 
 
 def _expanded_head(path: str, head: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ def _take(walk: _Walk, path: str, *, is_named: bool, depth: int = 0) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         what = "is a link in a circle" if getattr(error, "errno", None) == errno.ELOOP else reason
-        walk.failures.append(Failure(path=path, error=what, remedy=f"ls -l {path}"))
+        walk.failures.append(Failure(path=path, error=what, remedy=f"ls -l {shlex.quote(path)}"))
         return
     mark = (status.st_dev, status.st_ino)
     if mark in walk.seen:
@@ -116,7 +117,7 @@ def _take(walk: _Walk, path: str, *, is_named: bool, depth: int = 0) -> None:
             Failure(
                 path=path,
                 error=f"is a {_kind(status.st_mode)}, not a file",
-                remedy=f"cat {path} > FILE; forensics report FILE",
+                remedy=f"cat {shlex.quote(path)} > FILE; forensics report FILE",
             )
         )
     else:
@@ -129,7 +130,11 @@ def _open_up(walk: _Walk, folder: str, depth: int) -> None:
             names = sorted(entry.path for entry in _counted(walk, entries))
     except OSError as error:
         walk.failures.append(
-            Failure(path=folder, error=error.strerror or str(error), remedy=f"ls -ld {folder}")
+            Failure(
+                path=folder,
+                error=error.strerror or str(error),
+                remedy=f"ls -ld {shlex.quote(folder)}",
+            )
         )
         return
     for name in names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from typing import Final
 
-from vllm_forensics.model.answer import Known
+from vllm_forensics.model.answer import Gap, Known
 from vllm_forensics.model.image import Image
 from vllm_forensics.model.process import Address, Signal, SignalFrame, Thread
 from vllm_forensics.model.record import dataclass
@@ -73,12 +73,15 @@ def fault_context(image: Image) -> FaultContext | None:
 def doubt_of_history(image: Image, thread: Thread) -> str:
     """A sentence for a signal that the program sent itself, where its stack cannot be read.
 
-    A handler that did so after an earlier fault shows on the stack alone. Empty where it is there.
+    A handler that did so after an earlier fault shows on the stack alone, and its frame by the code
+    of the C library. Empty where both are there.
     """
-    stack = image.stack_words(thread)
-    if isinstance(stack, Known):
-        return ""
-    return f"Whether a handler did that after an earlier fault cannot be known: {stack.what}."
+    for answer in (image.stack_words(thread), image.read(thread.pc, 1)):
+        if isinstance(answer, Gap):
+            return (
+                f"Whether a handler did that after an earlier fault cannot be known: {answer.what}."
+            )
+    return ""
 
 
 def _first_cause(frames: tuple[SignalFrame, ...], delivered: Signal) -> SignalFrame | None:

@@ -12,6 +12,8 @@ from vllm_forensics.diagnosis.incident_roles import role_of_clue
 from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, Follows, ProcessRole
 
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY, ClueKind.GPU}
+_FATAL: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
+"""Words of a process that a signal ends."""
 _ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 """Signals by which one process asks another to end."""
 _TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
@@ -291,7 +293,7 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
         return first.kind is ClueKind.GPU or _was_of_gpu(first, clue)
     ours, theirs = role_of_clue(first), role_of_clue(clue)
     differ = ours is not None and theirs is not None and ours is not theirs
-    if differ or _are_two_services(first, clue):
+    if differ or _are_two_services(first, clue) or _left_by_itself(first, clue):
         return False
     if clue.kind is ClueKind.CHILD and clue.signal is None:
         if ours is None and subject_pid(first) is None and first.kind in _OWN_WORDS:
@@ -308,6 +310,12 @@ def _was_of_gpu(first: Clue, clue: Clue) -> bool:
     """Did the GPU's runtime call abort(), as the parent saw?"""
     is_end = first.kind is ClueKind.CHILD and first.signal == clue.signal == "SIGABRT"
     return is_end and abs(first.line - clue.line) < _RECORD
+
+
+def _left_by_itself(first: Clue, clue: Clue) -> bool:
+    """Did a container's first process exit, where a signal had ended another one?"""
+    is_containers = clue.kind is ClueKind.CHILD and clue.source == "the container runtime"
+    return is_containers and clue.signal is None and first.kind in _FATAL
 
 
 def _are_two_services(first: Clue, clue: Clue) -> bool:

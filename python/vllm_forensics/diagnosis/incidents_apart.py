@@ -28,6 +28,9 @@ _WAITING: Final = {CauseClass.HANG, CauseClass.GPU_ASYNC}
 _OF_PEERS: Final = {*_WAITING, CauseClass.UNKNOWN}
 """Of these a process dies because another one, maybe of another machine, did."""
 
+_OWN_CAUSES: Final = {CauseClass.NATIVE_FAULT, CauseClass.HEAP_CORRUPTION}
+_FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"}
+
 Span = tuple[float, float]
 
 
@@ -55,6 +58,7 @@ class Group:
         written = [one.time_s for one in part.told if one.kind is SourceKind.CORE]
         self._written = _span(written)
         self._alike = _alike(part, self.clock)
+        self._faults = _faults_of(part)
 
     @property
     def tells_of_a_process(self) -> bool:
@@ -90,6 +94,7 @@ class Group:
             or _is_older(self._written, other.moment)
             or _is_older(other._written, self.moment)
             or (link is Link.TIME and self._is_too_long_with(other))
+            or (link is Link.TIME and self._failed_by_itself(other))
             or (link is not Link.PROCESS and self._died_alike_before(other))
         )
 
@@ -116,6 +121,16 @@ class Group:
             if what in other._alike
         )
 
+    def _failed_by_itself(self, other: Group) -> bool:
+        """Two processes, each with a fault of its own: no death makes another process fault.
+
+        The same fault in several workers at once is one incident: they did the same work.
+        """
+        if self.dead & other.dead or not self._lives.keys().isdisjoint(other._lives):
+            return False
+        pairs = list(zip(self._faults, other._faults, strict=True))
+        return not any(one & two for one, two in pairs) and any(one and two for one, two in pairs)
+
     def take(self, other: Group) -> None:
         """All of the other's parts."""
         self.parts += other.parts
@@ -123,6 +138,8 @@ class Group:
         self._lives |= other._lives
         self._hosts |= other._hosts
         self._is_of_peer = self._is_of_peer and other._is_of_peer
+        python, native = self._faults
+        self._faults = python | other._faults[0], native | other._faults[1]
         self.moment = _both(self.moment, other.moment)
         self.clock = _both(self.clock, other.clock)
         self._written = _both(self._written, other._written)
@@ -246,6 +263,28 @@ def _alike(part: Part, clock: Span | None) -> dict[str, Span]:
         calls = one.clue.native if one.clue is not None else ()
         found += [f"{one.signal} {call.module} {call.offset}" for call in calls[:1] if call.offset]
     return dict.fromkeys(found, clock)
+
+
+def _faults_of(part: Part) -> tuple[frozenset[str], frozenset[str]]:
+    """Where a process of the part did wrong itself, in Python and natively.
+
+    Giving up is none: peers give up because another one is gone.
+    """
+    death = part.incident.first_death if part.incident is not None else None
+    is_own = death is not None and death.pid is not None and death.cause.kind in _OWN_CAUSES
+    python = {death.python_function or ""} if death is not None and is_own else set()
+    native = {death.function or ""} if death is not None and is_own else set()
+    for one in part.told:
+        clue = one.clue
+        if clue is None or one.pid is None:
+            continue
+        if clue.kind is not ClueKind.HEAP and (
+            clue.kind is not ClueKind.SIGNAL or clue.signal not in _FAULTS
+        ):
+            continue
+        python |= {call.function for call in clue.python[:1]}
+        native |= {one.function} if one.function else set()
+    return frozenset(python - {""}), frozenset(native - {""})
 
 
 def _span(times: Iterable[float | None]) -> Span | None:

@@ -18,8 +18,12 @@ from vllm_forensics.model.joined import SourceKind
 from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.stack import Frame, FrameKind
 
-_GAP: Final = 1_000
-"""Lines between two sources: nothing in one is near to anything in the other."""
+_GAP: Final = 120
+"""Lines between two sources: nothing in one is next to anything in the other."""
+_RECORD: Final = 120
+"""Lines of one log that are no further apart hang together,"""
+_RECORD_S: Final = 2.0
+"""nor in time: what another log says meanwhile stands before or behind them all."""
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _MAX_FRAMES: Final = 64
 _RANK: Final = tuple(SourceKind)
@@ -139,20 +143,19 @@ def ordered(told: Sequence[Statement], logs: Iterable[IncidentReading]) -> Order
     lines: dict[int, Statement] = {}
     clues: list[Clue] = []
     last = 0
+    source: str | None = None
     last_of: dict[str, tuple[int, int]] = {}
     for one in placed:
         theirs, ours = last_of.get(one.source, (one.line or 0, last + _GAP))
-        line = max(last + 1, ours + (one.line or 0) - theirs)
+        after = last + (1 if one.source == source else _GAP)
+        line = max(after, ours + (one.line or 0) - theirs)
+        source = one.source
         last_of[one.source] = (one.line or 0, line)
         last = line
         lines[line] = one
         if one.clue is not None:
             clues.append(replace(one.clue, line=line))
-    deaths = {
-        one.source if one.pid is None else one.pid
-        for one in spoken
-        if one.clue and one.clue.kind in _OWN_WORDS
-    }
+    deaths = {one.source if one.pid is None else one.pid for one in spoken if is_own_word(one)}
     return Ordered(
         reading=IncidentReading(
             clues=tuple(clues),
@@ -177,11 +180,20 @@ def _merged(logs: list[list[Statement]]) -> tuple[list[Statement], bool]:
         return [one for log in by_death for one in log], False
     keyed: list[tuple[float, int, int, Statement]] = []
     for number, (log, clock) in enumerate(zip(logs, clocks, strict=True)):
-        time = known[number][0]
+        time = begun = known[number][0]
+        line = log[0].line or 0
         for place, (one, at) in enumerate(zip(log, clock, strict=True)):
             time = max(time, at if at is not None else time)
-            keyed.append((time, number, place, one))
+            if time - begun > _RECORD_S or (one.line or 0) - line > _RECORD:
+                begun = time
+            line = one.line or 0
+            keyed.append((begun, number, place, one))
     return [one for _, _, _, one in sorted(keyed, key=lambda entry: entry[:3])], True
+
+
+def is_own_word(one: Statement) -> bool:
+    """Is it a dying process's own word?"""
+    return one.clue is not None and one.clue.kind in _OWN_WORDS
 
 
 def _is_death(one: Statement) -> bool:
@@ -208,7 +220,7 @@ def _with_others(
     before: dict[int, list[Statement]] = {}
     front: list[Statement] = []
     behind: list[Statement] = []
-    has_death = any(one.clue and one.clue.kind in _OWN_WORDS for one in spoken)
+    has_death = any(map(is_own_word, spoken))
     for one in _by_process(others):
         place = next((at for at, other in enumerate(spoken) if _concerns(other, one)), None)
         place = place if place is not None else _by_time(one, spoken)

@@ -13,9 +13,10 @@ from vllm_forensics.diagnosis.agreement import (
     is_kill,
     nameless_kills,
 )
+from vllm_forensics.diagnosis.copies import copies_in
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.diagnosis.incident_first import is_death
-from vllm_forensics.diagnosis.joining import Ordered, ordered, with_owners
+from vllm_forensics.diagnosis.joining import Ordered, is_own_word, ordered, with_owners
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
@@ -67,16 +68,22 @@ def told_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> T
     `logs` are the readings that the statements of logs are from, by their sources.
     """
     told = with_owners(told, told)
-    order = ordered(_without_kills(told), logs.values())
+    copies = copies_in(told)
+    own = [one for one in told if id(one) not in copies]
+    order = ordered(_without_kills(own), logs.values())
     incident = explain_incident(order.reading, "") if order.reading.clues else None
-    of_first = _of_first(incident, order, told)
+    of_first = _of_first(incident, order, own)
     incident = _without_doubtful_echoes(incident, order)
+    kept = set(map(id, of_first))
+    of_first += [one for one in told if id(copies.get(id(one))) in kept]
     return Told(
         incident=incident,
         processes=_processes(incident, told, of_first),
-        echoes=tuple(_echoes(incident, order)),
-        unattached=_unattached(told, of_first, incident, order),
-        explanation=_explanation(incident, of_first, order),
+        echoes=tuple(_echoes(incident, order, told, copies)),
+        unattached=_unattached(told, of_first, incident, order, copies),
+        explanation=_explanation(
+            incident, of_first, order, is_in_order=_is_in_order(order, of_first)
+        ),
         of_first=tuple(of_first),
     )
 
@@ -124,13 +131,24 @@ def _of_first(
     return [*evidence, *same]
 
 
-def _echoes(incident: Incident | None, order: Ordered) -> Iterator[SourcedEcho]:
+def _echoes(
+    incident: Incident | None,
+    order: Ordered,
+    told: Sequence[Statement],
+    copies: Mapping[int, Statement],
+) -> Iterator[SourcedEcho]:
     if incident is None:
         return
+    of_line = {id(one): line for line, one in order.at_line.items()}
+    repeats: dict[int, list[Statement]] = {}
+    for one in told:
+        if id(one) in copies:
+            repeats.setdefault(of_line.get(id(copies[id(one)]), 0), []).append(one)
     for echo in incident.echoes:
-        one = order.at_line.get(echo.line)
-        if one is not None and one.kind is SourceKind.LOG:
-            yield SourcedEcho(fact=fact_of(one), of=echo.of, why=echo.why)
+        own = order.at_line.get(echo.line)
+        if own is not None and own.kind is SourceKind.LOG:
+            for one in (own, *repeats.get(echo.line, ())):
+                yield SourcedEcho(fact=fact_of(one), of=echo.of, why=echo.why)
 
 
 def _processes(
@@ -211,12 +229,14 @@ def _unattached(
     of_first: Sequence[Statement],
     incident: Incident | None,
     order: Ordered,
+    copies: Mapping[int, Statement],
 ) -> tuple[Fact, ...]:
     taken = set(map(id, of_first))
     reported = [(one.source, *one.report.printed.lines) for one in told if one.report is not None]
     if incident is not None:
         lines = [echo.line for echo in incident.echoes]
         taken |= {id(order.at_line[line]) for line in lines if line in order.at_line}
+    taken |= {id(one) for one in told if id(copies.get(id(one))) in taken}
     return tuple(
         fact_of(one)
         for one in told
@@ -252,7 +272,17 @@ def fact_of(one: Statement) -> Fact:
     return Fact(source=one.source, line=one.line, text=one.text, time=one.time)
 
 
-def _explanation(incident: Incident | None, of_first: Sequence[Statement], order: Ordered) -> str:
+def _is_in_order(order: Ordered, of_first: Sequence[Statement]) -> bool:
+    """Is it known which death was the first, or is there no other?"""
+    first = set(map(id, of_first))
+    return order.is_certain or not any(
+        is_own_word(one) and id(one) not in first for one in order.at_line.values()
+    )
+
+
+def _explanation(
+    incident: Incident | None, of_first: Sequence[Statement], order: Ordered, *, is_in_order: bool
+) -> str:
     if incident is None:
         return "No source tells of a death."
     death = incident.first_death
@@ -265,7 +295,7 @@ def _explanation(incident: Incident | None, of_first: Sequence[Statement], order
         words.append(f"Its core: {crash.explanation}")
     elif death.cause.kind is CauseClass.UNKNOWN or death.cause.certainty is Certainty.UNKNOWN:
         words.append("No core of it is among the sources.")
-    if not order.is_certain:
+    if not is_in_order:
         words.append(
             "Several sources tell of deaths, and no common clock says which came first: the order "
             "is that of the files."

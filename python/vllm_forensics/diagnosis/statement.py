@@ -71,6 +71,7 @@ def of_log(path: str, host: str | None, reading: IncidentReading) -> Iterator[St
     """Every clue of a log."""
     for clue in reading.clues:
         where = place_of(clue.native)
+        time = clue.time or clue.since
         numbers = {match["what"]: int(match["value"], 16) for match in _NUMBER.finditer(clue.text)}
         is_kernel = clue.source == "kernel"
         yield Statement(
@@ -78,8 +79,8 @@ def of_log(path: str, host: str | None, reading: IncidentReading) -> Iterator[St
             kind=SourceKind.LOG,
             text=clue.text,
             line=clue.line,
-            time=clue.time,
-            time_s=moment(clue.time),
+            time=time,
+            time_s=moment(time),
             host=host,
             pid=subject_pid(clue),
             clue=clue,

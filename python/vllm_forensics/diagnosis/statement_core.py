@@ -74,7 +74,9 @@ def _core_clue(crash: Crash, time: str | None) -> Clue:
     frames = _fault_frames(crash)
     culprit = crash.culprit
     if culprit is not None and culprit.kind is not FrameKind.PYTHON:
-        frames = (culprit, *(frame for frame in frames if frame.index != culprit.index))
+        frames = (culprit, *(frame for frame in frames if frame.index > culprit.index))
+    elif culprit is None and not crash.signal.from_kernel:
+        frames = tuple(frame for frame in frames if frame.kind is FrameKind.PYTHON)
     return Clue(
         kind=kind,
         source=_SOURCE,

@@ -78,7 +78,7 @@ def _end(
     if sent is None or sent.sender is None:
         return clue
     is_parents = sent.sender in set(lineage.ancestry(pid))
-    kind = ClueKind.NOT_MEMORY if is_parents and signal == "SIGKILL" else ClueKind.CHILD
+    kind = ClueKind.NOT_MEMORY if is_parents else ClueKind.CHILD
     return replace(clue, kind=kind, of_another=True, sender=lineage.name(sent.sender))
 
 

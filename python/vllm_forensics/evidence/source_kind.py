@@ -28,9 +28,17 @@ _MAX_ZEROS: Final = 0.3
 _JSON_ANSWER: Final = re.compile(rb'\s*\{\s*"schema": ?"(forensics\.[a-z]{1,20}/\d{1,3})"')
 _TEXT_ANSWER: Final = re.compile(
     "(?:\x1b\\[[\\d;]{1,20}m)?(━━ (?:SIG[A-Z]{2,7}|.{1,80} died first)|"
-    "[\\d,]{1,9} (?:(?:core|source)s?(?: ·|: )|(?:report|incident)s? in [\\d,]{1,15} lines?)|"
-    "Nothing crashed; )".encode()
+    "[\\d,]{1,9} (?:(?:core|source|incident)s?(?: ·|: )|"
+    "(?:report|incident)s? in [\\d,]{1,15} lines?)|"
+    "[✓!✗] core pattern  |Nothing crashed; )".encode()
 )
+_OTHER_ANSWER: Final = re.compile(
+    "## (.{1,160} died first(?= · )|[\\d,]{1,9} bugs? in [\\d,]{1,15} lines? of sanitizer logs)|"
+    r"\s*\{[^{}]{0,400}\{\s*\"tool\": ?\{\s*\"driver\": ?\{\s*\"name\": ?\"(vllm-forensics)\"|"
+    r"(?:<\?xml[^>]{0,80}>\s*)?<testsuites[^>]{0,120}>\s*"
+    r"<testsuite name=\"(forensics \w{1,20})\"".encode()
+)
+"""As Markdown, SARIF and JUnit."""
 _BINARY: Final = (b"\x7fELF", b"\x89PNG", b"SQLite format 3\0", b"\x80\x02", b"%PDF")
 
 
@@ -62,8 +70,8 @@ def answer_in(head: bytes) -> str | None:
 
     Its schema where it is JSON, else the words of its first line.
     """
-    match = _JSON_ANSWER.match(head) or _TEXT_ANSWER.match(head)
-    return match[1].decode() if match else None
+    match = _JSON_ANSWER.match(head) or _TEXT_ANSWER.match(head) or _OTHER_ANSWER.match(head)
+    return match[match.lastindex or 0].decode() if match else None
 
 
 def _is_binary(head: bytes) -> bool:

@@ -35,10 +35,12 @@ _MAX_TEXT: Final = 64 << 20
 """Of a trace, which is held whole, each line as an object."""
 _HINTS: Final = (b"Sanitizer", b"runtime error:", b"libFuzzer")
 _OVERLAP: Final = 32
-_SYSLOG: Final = re.compile(
+_DATE: Final = (
     rb"(?m)^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,16}) "
-    rb"([A-Za-z0-9][\w.-]{0,62}) [\w./-]{1,48}(?:\[\d{1,9}\])?: "
 )
+_DATED: Final = re.compile(_DATE)
+_HOST_ZONE: Final = 1 << 16
+_SYSLOG: Final = re.compile(_DATE + rb"([A-Za-z0-9][\w.-]{0,62}) [\w./-]{1,48}(?:\[\d{1,9}\])?: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +239,11 @@ class _Watch:
 
 
 def _host_of(piece: bytes) -> str | None:
-    """The machine that syslog's lines are from, where all name one."""
-    hosts = set(_SYSLOG.findall(piece))
-    return hosts.pop().decode() if len(hosts) == 1 else None
+    """The machine that syslog's lines are from, where all name one.
+
+    What Kubernetes dates may look so, once in a while: `2026-01-15T08:12:45Z Extension modules: a`.
+    """
+    head = piece[:_HOST_ZONE]
+    hosts = _SYSLOG.findall(head)
+    is_syslog = len(set(hosts)) == 1 and 2 * len(hosts) > len(_DATED.findall(head))
+    return hosts[0].decode() if is_syslog else None

@@ -142,6 +142,8 @@ class Clue:
     of_another: bool = False
     """Does the writer speak of another process?"""
     time: str | None = None
+    since: str | None = None
+    """The last time that stands above it, where the line itself has none."""
     signal: str | None = None
     exit: int | None = None
     detail: str | None = None

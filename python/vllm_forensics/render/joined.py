@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.function_name import plain_name
+from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
@@ -25,6 +27,7 @@ _MAX_FACTS: Final = 8
 _MAX_ECHOES: Final = 3
 _MAX_FRAMES: Final = 8
 _MAX_LOOSE: Final = 5
+_MAX_GAPS: Final = 2
 _MAX_SOURCES: Final = 12
 _END: Final = 48
 _WIDEST: Final = 110
@@ -86,6 +89,7 @@ class _Writer:
         crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
         if crash is not None:
             yield from self._where(crash)
+            yield from self._gaps(crash)
         if report.first_death is not None and report.processes:
             yield from self._story(report.processes[0])
         yield from self._others()
@@ -131,8 +135,20 @@ class _Writer:
         yield Text(f"Where   thread {thread.tid} in {self._short(crash.core)}", style="head")
         yield from rows[:_MAX_FRAMES]
         if len(rows) > _MAX_FRAMES:
-            left = f"      {len(rows) - _MAX_FRAMES} more (forensics core {crash.core})"
+            left = f"      {len(rows) - _MAX_FRAMES} more (forensics core {_quoted(crash.core)})"
             yield Text(left, style="quiet")
+
+    def _gaps(self, crash: Crash) -> Iterator[RenderableType]:
+        """What its core does not hold: the stack above is read with that in mind."""
+        if crash.gaps:
+            yield Text()
+        for number, gap in enumerate(crash.gaps[:_MAX_GAPS]):
+            yield labelled("Gaps" if number == 0 else "", self._short(gap.what), indented=True)
+        left = len(crash.gaps) - _MAX_GAPS
+        if left > 0:
+            yield Text(
+                f"         {left} more (forensics core {_quoted(crash.core)})", style="quiet"
+            )
 
     def _frames(self, crash: Crash, frames: Sequence[Frame]) -> Iterator[RenderableType]:
         hidden = 0
@@ -185,7 +201,7 @@ class _Writer:
             return
         yield Text()
         yield Text("Other processes" if told is not None else "Processes", style="head")
-        shown = sorted(others, key=lambda one: not (one.contradictions or one.cores))
+        shown = sorted(others, key=_is_aside)
         for process in shown[:_MAX_PROCESSES]:
             line = Text(f"  {_who(process)}")
             line.append(f"  {process.role.value}", style="quiet")
@@ -231,7 +247,7 @@ class _Writer:
         for failure in shown:
             table.add_row(Text(f"  {self._short(failure.path)}"), Text(failure.error))
         for remedy in dict.fromkeys(failure.remedy for failure in shown):  # each once
-            table.add_row("", Text(self._short(remedy), style="quiet"))
+            table.add_row("", Text(_one_line(remedy), style="quiet"))
         yield table
         left = len(self._report.failures) - _MAX_SOURCES
         if left > 0:
@@ -252,7 +268,9 @@ class _Writer:
         return table
 
     def _short(self, text: str) -> str:
-        return text.replace(self._folder, "") if self._folder not in {"", "/"} else text
+        """Without what all paths begin with; a newline in a file's name begins no line."""
+        text = text.replace(self._folder, "") if self._folder not in {"", "/"} else text
+        return _one_line(text)
 
 
 _PLURALS: Final = {
@@ -263,6 +281,15 @@ _PLURALS: Final = {
     "supervisor": ("supervisor log", "supervisor logs"),
     "sandbox": ("sandbox trace", "sandbox traces"),
 }
+
+
+def _quoted(path: str) -> str:
+    """For the shell."""
+    return _one_line(shlex.quote(path))
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "\\n")
 
 
 def _cut(text: str, width: int) -> str:
@@ -280,6 +307,11 @@ def _grid(columns: int) -> Table:
         table.add_column(overflow="fold", max_width=_SOURCE_WIDTH)
     table.add_column(overflow="fold", max_width=_WIDEST - _SOURCE_WIDTH)
     return table
+
+
+def _is_aside(process: JoinedProcess) -> tuple[bool, bool]:
+    """Those with a story of their own first, then those that a log names."""
+    return not (process.contradictions or process.cores), process.role is ProcessRole.UNKNOWN
 
 
 def _who(process: JoinedProcess) -> str:

@@ -109,7 +109,8 @@ def test_a_message_that_cannot_be_read_is_not_said_to_be_absent(
 
 def test_an_earlier_fault_is_in_doubt_where_the_stack_cannot_be_read() -> None:
     lost = aborted("abort")
-    whole = replace(lost, memory={**lost.memory, SP: bytes(64)})
+    pc = lost.threads[0].pc
+    whole = replace(lost, memory={**lost.memory, SP: bytes(64), pc: b"\x90"})
 
     assert found(plain_abort, lost).summary.endswith(
         "Whether a handler did that after an earlier fault cannot be known: no stack."

@@ -233,3 +233,51 @@ def test_a_loop_in_the_kernels_log_is_no_single_incident() -> None:
 
     assert len(found.incidents) == 20
     assert [len(bug.incidents) for bug in found.bugs] == [20]
+
+
+def fault(pid: int, second: int, function: str) -> list[str]:
+    at = f"2026-01-15 08:12:{second:02},000"
+    dump = (line.format(function=function) for line in DUMP)
+    return [
+        f"{at} INFO [Worker_{pid} pid={pid}] step",
+        FATAL,
+        *dump,
+        "",
+        f"{at.replace(',000', ',500')} ERROR [MainProcess pid={pid - 1}] "
+        f"worker Worker_{pid} died unexpectedly, exit code -11",
+    ]
+
+
+def test_two_processes_with_faults_of_their_own_are_two_incidents_even_at_once() -> None:
+    found = joined(log(*fault(41, 10, "fill")), log(*fault(51, 11, "merge"), name="b.log"))
+
+    assert [one.first_death.pid for one in found.incidents] == [41, 51]
+
+
+def test_workers_that_fault_alike_at_once_are_one_incident() -> None:
+    found = joined(log(*fault(41, 10, "fill")), log(*fault(51, 11, "fill"), name="b.log"))
+
+    assert [one.first_death.pid for one in found.incidents] == [41]
+
+
+def test_a_copy_of_a_log_tells_of_no_second_death() -> None:
+    lines = fault(41, 10, "fill")
+    found = joined(
+        log(*lines), log(*(f"2026-01-15T08:12:30Z (serve) {line}" for line in lines), name="b.log")
+    )
+
+    (incident,) = found.incidents
+    told = {(fact.source, fact.text.rpartition(") ")[2]) for fact in incident.processes[0].facts}
+    assert {("a.log", FATAL), ("b.log", FATAL)} <= told
+    assert {fact.source for fact in incident.processes[0].facts} == {"a.log", "b.log"}
+    assert found.unattached == ()
+
+
+def test_a_death_at_the_end_of_a_rotated_log_is_before_what_the_next_one_tells() -> None:
+    lines = fault(41, 10, "fill")
+    found = joined(log(*lines[-1:], name="serve.log"), log(*lines[:-1], name="serve.log.1"))
+
+    (incident,) = found.incidents
+    assert [echo.fact.source for echo in incident.echoes] == ["serve.log"]
+    assert incident.visible_error_is_echo
+    assert found.order_is_known

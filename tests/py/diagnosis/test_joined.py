@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vllm_forensics.diagnosis.agreement import contradictions_of
+from vllm_forensics.diagnosis.incident_names import with_numbers
 from vllm_forensics.diagnosis.joined import Joined, join
 from vllm_forensics.diagnosis.statement import Statement, of_log
 from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
@@ -41,7 +42,7 @@ SAID = (
 def log(
     *lines: str, name: str = "a.log", host: str | None = None
 ) -> tuple[list[Statement], IncidentReading]:
-    reading = parse_incident_log(["".join(line + "\n" for line in lines).encode()])
+    reading = with_numbers(parse_incident_log(["".join(line + "\n" for line in lines).encode()]))
     return list(of_log(name, host, reading)), reading
 
 

@@ -52,6 +52,13 @@ def test_an_answer_of_this_tool_is_known() -> None:
         "3 sources: 1 core · 2 logs\n",
         "1 report in 162 lines\n",
         "1 incident in 22 lines\n",
+        "3 incidents · 1 bug · 3 cores\n",
+        "! core pattern     core, a file such as core\n",
+        "## Worker 42 died first · native fault · SIGSEGV\n",
+        "## 1 bug in 77 lines of sanitizer logs\n",
+        '{"$schema": "x", "version": "2.1.0", "runs": [{"tool": {"driver": {"name": '
+        '"vllm-forensics", "rules": [',
+        '<?xml version="1.0"?>\n<testsuites tests="1">\n  <testsuite name="forensics asan" a="',
         "Nothing crashed; the status was 0.\n",
     ):
         assert answer_in(text.encode()) is not None, text
@@ -60,6 +67,9 @@ def test_an_answer_of_this_tool_is_known() -> None:
         "1 core dumped\n",
         "2 reports in total\n",
         "━━━ test ━━━\n",
+        "3 incidents of a kind\n",
+        "## Nobody died first\n",
+        '{"runs": [{"tool": {"driver": {"name": "another"}}}]}',
     ):
         assert answer_in(text.encode()) is None, text
 

@@ -136,6 +136,8 @@ class LogLine(NamedTuple):
     """Does the process put its own number before its lines, in this form or in another?"""
     pipe: tuple[int, str | None] | None = None
     """Whom journald or syslog names, where the line is signed: who held the pipe."""
+    since: str | None = None
+    """The last time above a line that has none."""
 
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
@@ -198,6 +200,12 @@ def _time(raw: bytes) -> str | None:
         return near
     found = _TIME.search(raw, start, _TIME_ZONE)
     return found[0].decode() if found is not None else None
+
+
+def last_time(raw: bytes) -> str | None:
+    """The time near the beginning of the last of some lines that has one."""
+    lines = raw.split(b"\n")
+    return next(filter(None, map(_time, reversed(lines))), None)
 
 
 @lru_cache(maxsize=1024)

@@ -168,6 +168,7 @@ def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) ->
         writer_pid=line.pid,
         writer=line.name,
         time=line.time,
+        since=line.since,
         is_tagged=line.tagged,
         **told,
     )

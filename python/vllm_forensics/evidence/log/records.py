@@ -1,7 +1,7 @@
 """What is said of a death in lines above the one that names the signal.
 
-macOS, LLDB and Android name the process there, torchrun which of many failures it saw first, and a
-person at a prompt what he typed.
+macOS, LLDB, gdb and Android name the process there, torchrun which of many failures it saw first,
+and a person at a prompt what he typed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ NEEDLES: Final = (
     b", tid: ",
     b"Process:  ",
     b" stopped",
+    b"[New LWP ",
     b"Root Cause (first obs",
     b"Process Process-",
     b"Process Spawn",
@@ -35,6 +36,9 @@ _PROCESS: Final = re.compile(
     r" (?P<stopped>\d{1,9}) stopped\b)"
     r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> \S"
 )
+_LWP: Final = re.compile(r"\[New LWP (?P<tid>\d{1,9})\]")
+"""gdb's, of each thread of a core. A process with one thread has its number."""
+_CORED: Final = "Program terminated with signal"
 _ROOT: Final = "Root Cause (first observed failure)"
 _CHILD: Final = re.compile(
     r"\W{0,4}(?:Process (?P<name>[\w.:-]{1,60}):|"
@@ -63,6 +67,7 @@ class Record:
     def __init__(self) -> None:
         """Know nothing."""
         self._pid: tuple[int, int] | None = None
+        self._threads: set[int] = set()
         self._root = -_TABLE - 1
         self._child: tuple[int, str] | None = None
         self._actor: tuple[int, str] | None = None
@@ -72,6 +77,8 @@ class Record:
         """Remember what the line says, where it is one of them."""
         if (match := _PROCESS.match(line.text)) is not None:
             self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
+        elif (match := _LWP.match(line.text)) is not None:
+            self._threads.add(int(match["tid"]))
         elif (match := _CHILD.match(line.text)) is not None:
             self._child = line.number, match["name"] or match["loky"]
         elif (match := _CLASS.match(line.text)) is not None:
@@ -98,6 +105,9 @@ class Record:
         if clue.source == "ray" and clue.name is None and self._actor is not None:
             line, name = self._actor
             return replace(clue, name=name) if clue.line - line <= _HEADING else clue
+        if clue.text.startswith(_CORED):
+            threads, self._threads = self._threads, set()
+            return replace(clue, pid=threads.pop()) if len(threads) == 1 else clue
         if clue.kind is ClueKind.SIGNAL and self._typed is not None and not clue.native:
             line, module = self._typed
             if 0 < clue.line - line <= _ANSWER:

@@ -16,7 +16,7 @@ from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
-from vllm_forensics.evidence.log.lines import LogLine, log_lines
+from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines
 from vllm_forensics.evidence.log.native_stack import (
     NativeBlock,
     is_own_frame,
@@ -75,6 +75,8 @@ _WITH_STACK: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
 }  # fmt: skip
 _OF_PEOPLE: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.START}
+_DATED: Final = 400
+"""Of the bytes before a hit, so many are looked through for a time."""
 _BEGINNING: Final = 2_000
 """A title stands in so many bytes."""
 _PREFIX: Final = re.compile(
@@ -129,6 +131,8 @@ class _Scanner:
         self._left_out = 0
         self._blocks: dict[str, Block] = {}
         self._processes: dict[int, _Life] = {}
+        self._now: str | None = None
+        self._above = b""
         self._pipes: set[tuple[int, str | None]] = set()
         self._sanitized = SanitizedPart()
         self._setting = Setting()
@@ -203,6 +207,7 @@ class _Scanner:
                 if start > position:
                     self._line = first + (hit.lines if hit is not None else search.lines_read)
                     self._note_lives(data, max(position, start - _TAIL), start)
+                    self._above = data[max(position, start - _DATED) : start]
                     position = start
                 if hit is None:
                     self._line += data[end - 1 : end] != b"\n"
@@ -254,7 +259,7 @@ class _Scanner:
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
         if raw.startswith(b"1: ") and self._is_of_r(raw):
             return
-        for line in log_lines(raw, self._line):
+        for line in map(self._dated, log_lines(raw, self._line)):
             if line.pid is not None and line.signs:
                 self._live(line.pid, line.name or "", line.time)
             if line.pipe is not None and len(self._pipes) < _MAX_PROCESSES:
@@ -270,6 +275,16 @@ class _Scanner:
                     continue
             if has_needle:
                 self._phrase(line)
+
+    def _dated(self, line: LogLine) -> LogLine:
+        """The line; a crash handler writes no time, so it has that of what stands above it."""
+        if line.time is not None:
+            self._now, self._above = line.time, b""
+            return line
+        if self._above:
+            self._now = last_time(self._above) or self._now
+            self._above = b""
+        return line._replace(since=self._now) if self._now is not None else line
 
     def _is_of_r(self, raw: bytes) -> bool:
         """R's calls whose numbers lost the blank before them look like a runner's prefix."""
