@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -115,6 +115,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     name = next(filter(None, map(_name, told)), None) if is_known else None
     seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     role = next(filter(None, map(role_of_clue, told)), None)
+    if role is None and first.is_told:  # a title's: below it stands whose log it is
+        role = next(filter(None, map(role_of_clue, _unfinished(reading))), None)
     if name is None or (role is None and role_of_name(seen) is not None):
         name = seen or name  # the kernel knows the thread's name only
     if is_known and pid is None and name is None and role is None:
@@ -149,6 +151,11 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     return replace(
         death, evidence=tuple(EvidenceLine(line=line, text=text) for line, text in lines)
     )
+
+
+def _unfinished(reading: IncidentReading) -> Iterator[Clue]:
+    """The tracebacks whose last line was cut off."""
+    return (one for one in reading.clues if one.kind is ClueKind.STACK and one.source == "python")
 
 
 def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str | None]:

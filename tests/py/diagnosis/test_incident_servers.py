@@ -208,3 +208,77 @@ def test_the_gpus_runtime_called_abort_where_the_parent_saw_only_that() -> None:
     ).first_death
 
     assert (death.signal, death.cause.kind) == ("SIGABRT", CauseClass.GPU_ASYNC)
+
+
+def test_what_reports_the_gpus_error_is_no_place() -> None:
+    death = incident_of(
+        "#0  0x00007748fc0ea42f in __GI___wait4 (pid=24455, options=0) at ../sysdeps/wait4.c:30",
+        "#1  0x00007748fcb70b5b in ggml_print_backtrace () from /opt/libggml-base.so.0",
+        "#2  0x00007748fcb70cf2 in ggml_abort () from /opt/libggml-base.so.0",
+        "#3  0x00007748e07794b6 in ggml_cuda_error(char const*, int) () from /opt/libggml-cuda.so",
+        "#4  0x00007748e0780391 in ggml_cuda_mul_mat(ggml_tensor const*, char const*, flo",
+    ).first_death
+
+    assert death.function == "ggml_cuda_mul_mat"
+
+
+def test_intels_driver_aborts_at_a_fault_of_the_gpu() -> None:
+    death = incident_of(
+        "Segmentation fault from GPU at 0xff00ffffffe00000, ctx_id: 1 (CCS) type: 0 (NotPresent), "
+        "level: 1 (PDE), access: 0 (Read), banned: 1, aborting.",
+        "Abort was called at 288 line in file:",
+        "Aborted (core dumped)",
+    ).first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGABRT", CauseClass.GPU_ASYNC)
+
+
+@pytest.mark.parametrize("device", ["CUDA", "HIP", "XPU", "MPS backend"])
+def test_a_lack_of_the_gpus_memory_is_an_exception_without_its_traceback(device: str) -> None:
+    death = incident_of(
+        f"RuntimeError: {device} out of memory. Tried to allocate 1.00 GiB"
+    ).first_death
+
+    assert death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "title", ["# Bug: ggml-cuda.cu:116: CUDA error", "# Crash with GGML CUDA error on llama-server"]
+)
+def test_a_title_that_names_the_gpus_error_is_likely(title: str) -> None:
+    death = incident_of(title, "", "I start it with two cards.").first_death
+
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.GPU_ASYNC, Certainty.LIKELY)
+
+
+def test_a_raylet_signs_its_own_lines() -> None:
+    head = "(raylet) [2026-04-02 18:58:16,482 E 4242 4242] logging.cc:441: "
+    death = incident_of(
+        f"{head}*** SIGSEGV (@0x8) received by PID 4242 (TID 0x7fdc) from PID 8; stack trace: ***",
+        f"{head}    @     0x7fdc098843c0 (unknown)",
+        f"{head}    @     0x56164b20b29e ray::raylet::Pool::Take()",
+    ).first_death
+
+    assert (death.name, death.pid, death.function) == ("raylet", 4242, "ray::raylet::Pool::Take")
+
+
+def test_a_title_borrows_the_role_of_the_traceback_below_it() -> None:
+    death = incident_of(
+        "# [Bug]: RuntimeError: CUDA error: an illegal memory access was encountered",
+        "",
+        "```",
+        'ERROR 01-20 18:39:37 engine.py:135]   File "/opt/vllm/engine/multiprocessing/engine.py", '
+        "line 133, in start",
+        "ERROR 01-20 18:39:37 engine.py:135]     self.run_engine_loop()",
+        'ERROR 01-20 18:39:37 engine.py:135]   File "/opt/vllm/engine/multiprocessing/engine.py", '
+        "line 196, in run_engine_loop",
+        "ERROR 01-20 18:39:37 engine.py:135]     request_outputs = self.engine_step()",
+    ).first_death
+
+    assert (death.role.value, death.cause.kind) == ("engine-core", CauseClass.GPU_ASYNC)
+
+
+def test_a_sentence_names_a_function_in_camel_case() -> None:
+    death = incident_of("I get a segfault inside poolTakeBlock on each start.").first_death
+
+    assert death.function == "poolTakeBlock"

@@ -185,9 +185,24 @@ GPU: Final = Family(
         ),
         Phrase(
             ClueKind.EXCEPTION,
-            "CUDA out of memory. ",
-            r"(?P<detail>(?:OutOfMemoryError|RuntimeError): CUDA out of memory\. .{0,160})",
+            " out of memory",
+            r"(?P<detail>(?:OutOfMemoryError|RuntimeError): (?:CUDA|HIP|XPU|MPS|NPU|MLU|MUSA)"
+            r"(?: backend)? out of memory(?:\. | \().{0,160})",
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        ),
+        Phrase(  # Intel's driver
+            ClueKind.GPU,
+            "Segmentation fault from GPU at ",
+            r"(?P<detail>Segmentation fault from GPU at 0x[0-9a-f]{1,16}\b.{0,160})",
+            "Segmentation fault from GPU at 0xff00ffffffe00000, ctx_id: 1 (CCS) type: 0 "
+            "(NotPresent), level: 1 (PDE), access: 0 (Read), banned: 1, aborting.",
+            signal="SIGABRT",
+        ),
+        Phrase(  # a title that only names it
+            ClueKind.GPU,
+            " error",
+            r"^# .{0,160}?(?P<detail>\b(?:CUDA|HIP|ROCm|cuBLAS) error\b(?!:).{0,120})",
+            "# [Bug] Crash with CUDA error when two clients connect",
         ),
         Phrase(
             ClueKind.GPU,

@@ -117,6 +117,8 @@ _WRITERS: Final = {
 }
 """vLLM's files that only one kind of process logs from."""
 _DROPPED: Final = {"[stderr]", "[stdout]", "(raylet)", "[ERROR]", "[INFO]", "[WARNING]"}
+_RAYLET: Final = "raylet"
+"""It forwards what others write, and signs what it writes itself."""
 _PAIR: Final = re.compile(r"(?:rank|RANK)=\w+")
 
 
@@ -248,7 +250,7 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
             pipe=writer.pipe,
         )
     if pid is not None:
-        return LogLine(number, str(pid), text, pid, None, time)
+        return LogLine(number, str(pid), text, pid, _RAYLET if _RAYLET in tags else None, time)
     return LogLine(number, writer.rest, text, None, writer.name or who, time)
 
 

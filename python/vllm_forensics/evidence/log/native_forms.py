@@ -302,6 +302,13 @@ FORMS: Final = (
         holds="(",
     ),
     Form(
+        writer="gdb, cut off within its arguments",
+        example="#4  0x00007f1be0001234 in ns::f(ns::pool const*, char const*, flo",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{4,16} in (?P<function>[\w:~]{2,300})\([^()\n]{1,900}$",
+        begins="#",
+        holds="(",
+    ),
+    Form(
         writer="gdb, a template broken where the terminal ended",
         example="#0  0x00007f1be0001234 in ns::f<ns::node<int, ns::traits<int, ns::pool<int> >, "
         "ns::node<int, ns::tra",

@@ -197,6 +197,11 @@ class NativeBlock:
         return not is_other and self._frame(text) is not None
 
     @property
+    def is_title(self) -> bool:
+        """Does it hold no more than what somebody's title tells?"""
+        return self._clue.text.startswith("# ") and not self._calls
+
+    @property
     def source(self) -> str:
         """Who wrote the line."""
         return self._clue.source

@@ -50,7 +50,8 @@ def _record(line: LogLine, block: Block | None) -> Block | None:
 
 
 def _headless(line: LogLine, block: Block | None) -> Block | None:
-    return open_headless(line) if block is None else None
+    is_free = block is None or (isinstance(block, NativeBlock) and block.is_title)
+    return open_headless(line) if is_free else None
 
 
 def _lone_stack(line: LogLine, block: Block | None) -> Block | None:

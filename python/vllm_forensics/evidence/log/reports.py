@@ -23,7 +23,7 @@ _MENDS: Final = (
     rf"(?:{_DEALING}|add|allow|implement|support|improv|introduc|harden|refactor|replac|revert|skip|"
     r"ensur|expos|enabl|disabl|correct|clarif|bump|clean|provid|register|symboli[sz]|"
     r"do(?:es)?n['\u2019]t|do not|unbreak|validat|verif|merg|reduc|restor|rework|rewrit|tolerat|"
-    r"forward|emit|wish|want|retry|(?:auto-?)?restart|better|automatic|optional)"
+    r"treat|forward|emit|wish|want|retry|(?:auto-?)?restart|better|automatic|optional)"
 )
 _WORK: Final = (
     r"(?:mak|mov|report|install|generat|dump|print|show|display|log|trac|turn|convert|set|stop|test|"
@@ -57,7 +57,7 @@ _MARK: Final = re.compile(
 _WORKS: Final = re.compile(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{_MENDS}{_FORM})|{_WORK}{_FORM})")
 _STATES: Final = re.compile(
     r"(?i)\w\S{0,40} (?:\S{1,60} ){1,12}?(?:causes?|caused|leads? to|results? in|triggers|gives|"
-    r"throws|ends in|makes|is|was|gets|segfaults|crashes|aborts|dies|fails)\b"
+    r"throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|dies|fails)\b"
 )
 """The clause has a verb of its own, so that its first word is none."""
 _HANGS: Final = re.compile(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")
