@@ -105,9 +105,14 @@ def py(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Every benchmark, one after the other."""
-    for script in sorted(Path("benchmarks").glob("bench_*.py")):
-        session.run("python", str(script), *session.posargs)
+    """Every benchmark, one after the other; or the one that is named, with its own options."""
+    found = sorted(Path("benchmarks").glob("bench_*.py"))
+    scripts = {script.stem.removeprefix("bench_"): script for script in found}
+    name, *options = session.posargs or (None,)
+    if name is not None and name not in scripts:
+        session.error(f"there is no benchmark {name}; there are {', '.join(scripts)}")
+    for script in scripts.values() if name is None else (scripts[name],):
+        session.run("python", str(script), *options)
 
 
 @nox.session

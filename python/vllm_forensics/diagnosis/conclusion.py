@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer import Culprit, ExplainedReport
 from vllm_forensics.model.stack import Frame
+
+
+_SPOKEN_AS_VOWELS: Final = (*"aeio", "un", "fpe")
 
 
 def conclude(crash: Crash | None, report: ExplainedReport | None) -> str:
@@ -15,17 +20,18 @@ def conclude(crash: Crash | None, report: ExplainedReport | None) -> str:
             return "Neither a signal nor a sanitizer: only the values tell that it is wrong."
         return "The core alone tells it all: the sanitizer build has nothing to add."
     kind = report.printed.kind
+    named = f"{'an' if kind.startswith(_SPOKEN_AS_VOWELS) else 'a'} {kind}"
     made = (
         _culprit_place(report.culprit) if report.culprit else "code that is not the program's own"
     )
     if crash is None:
-        return f"Nothing died without the sanitizer, which shows a {kind} in {made}."
+        return f"Nothing died without the sanitizer, which shows {named} in {made}."
     noticed = _frame_place(crash.culprit) if crash.culprit else "a runtime"
-    if _on_crashing_stack(crash, report):
-        return f"Both show the fault itself, a {kind}: {noticed}."
+    if crash.fault.kind.value == kind or _on_crashing_stack(crash, report):
+        return f"Both show the fault itself, {named}: {noticed}."
     return (
         f"The core shows only where it was noticed, {noticed}; the sanitizer shows where it was "
-        f"made, {made}: a {kind}."
+        f"made, {made}: {named}."
     )
 
 

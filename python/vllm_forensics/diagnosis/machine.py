@@ -157,7 +157,7 @@ def _shared_memory(facts: MachineFacts) -> list[Check]:
 def _tools(facts: MachineFacts) -> list[Check]:
     checks = []
     if facts.gdb is None:
-        found = "not installed: no lines, no variables, no stacks"
+        found = "not installed: no values of arguments and variables"
         checks.append(_bad("gdb", found, "apt-get install gdb"))
     elif not facts.gdb_has_python:
         found = f"{facts.gdb}, without Python: containers are printed raw"

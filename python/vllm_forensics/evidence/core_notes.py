@@ -22,6 +22,7 @@ AT_PAGESZ: Final = 6
 
 _MAX_FILES: Final = 1 << 18
 _MAX_PAGE: Final = 1 << 20
+_ARGUMENTS_SIZE: Final = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class Notes:
     def _add_psinfo(self, data: Bytes) -> None:
         at = self._machine.offsets
         (pid,) = self._int.unpack_from(data, at.pid)
-        self._psinfo = (pid, text_at(data, at.name, 16), text_at(data, at.arguments, 80).rstrip())
+        self._psinfo = (pid, text_at(data, at.name, 16), _command(text_at(data, at.arguments, _ARGUMENTS_SIZE)))
 
     def _add_signal(self, data: Bytes) -> None:
         if isinstance(self.signal, Known) and self.signal.value.is_recorded:
@@ -161,3 +162,13 @@ class Notes:
             for (start, end, offset), path in zip(row.iter_unpack(table), paths, strict=False)
             if start < end
         )
+
+
+def _command(arguments: str) -> str:
+    """The kernel keeps 79 bytes of the arguments, a space for the NUL behind each.
+
+    What is as long and does not end in such a space was cut: `python -m vllm.entrypoi…`.
+    """
+    raw = arguments.encode("utf-8", "surrogateescape")
+    is_cut = len(raw) >= _ARGUMENTS_SIZE - 1 and not raw.endswith(b" ")
+    return f"{arguments}…" if is_cut else arguments.rstrip()

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
 from tests.py.support.reports import null_crash
 
 from vllm_forensics.diagnosis.conclusion import conclude
 from vllm_forensics.model.answer import Tier
+from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer import (
     Culprit,
@@ -62,6 +64,23 @@ def test_a_culprit_elsewhere_means_the_core_shows_a_consequence() -> None:
 
     assert "noticed, free_all (free_all.cpp:1)" in text
     assert "made, store (cache.cpp:9): a heap-buffer-overflow" in text
+
+
+def test_a_stack_that_is_used_up_is_one_fault_wherever_it_ended() -> None:
+    died = died_in("allocate", "main")
+    died = replace(died, fault=replace(died.fault, kind=FaultKind.STACK_OVERFLOW))
+
+    text = conclude(died, a_report("stack-overflow", "lookup(int)"))
+
+    assert text.startswith("Both show the fault itself, a stack-overflow: allocate")
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [("fpe", "an fpe"), ("segv", "a segv"), ("use-after-poison", "a use-after-poison")],
+)
+def test_a_kind_has_its_article(kind: str, named: str) -> None:
+    assert f"which shows {named} in" in conclude(None, a_report(kind, "store"))
 
 
 def test_a_silent_fault_is_the_sanitizers_alone() -> None:

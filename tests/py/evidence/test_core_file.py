@@ -87,6 +87,20 @@ def test_who_died_of_what_is_in_the_notes() -> None:
     assert image.process.page_size == 4096
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (b"x" * 78 + b" ", "x" * 78),  # all of it: the last space was its NUL
+        (b"x" * 79, "x" * 79 + "…"),
+        (b"x" * 80, "x" * 80 + "…"),
+        (b"x" * 70, "x" * 70),
+    ],
+    ids=["all", "cut", "filled", "short"],
+)
+def test_a_command_that_the_kernel_cut_is_said_to_go_on(arguments: bytes, command: str) -> None:
+    assert image_of(CoreSpec(arguments=arguments)).process.command == command
+
+
 def test_the_crashing_thread_is_the_first() -> None:
     spec = CoreSpec(threads=((43, {"rip": 1, "rsp": 2}), (42, {"rip": 3, "rsp": 4, "rax": 5})))
 
