@@ -9,7 +9,6 @@ from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitizer import Culprit, ExplainedReport
 from vllm_forensics.model.stack import Frame
 
-
 _SPOKEN_AS_VOWELS: Final = (*"aeio", "un", "fpe")
 
 

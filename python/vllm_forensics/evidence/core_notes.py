@@ -135,7 +135,8 @@ class Notes:
     def _add_psinfo(self, data: Bytes) -> None:
         at = self._machine.offsets
         (pid,) = self._int.unpack_from(data, at.pid)
-        self._psinfo = (pid, text_at(data, at.name, 16), _command(text_at(data, at.arguments, _ARGUMENTS_SIZE)))
+        command = _command(text_at(data, at.arguments, _ARGUMENTS_SIZE))
+        self._psinfo = (pid, text_at(data, at.name, 16), command)
 
     def _add_signal(self, data: Bytes) -> None:
         if isinstance(self.signal, Known) and self.signal.value.is_recorded:

@@ -208,3 +208,14 @@ def test_where_the_pattern_cannot_be_changed_gdb_writes_the_core(
     assert silent.crash is None
     assert silent.status == 1
     assert shutil.which("gdb") is not None
+
+
+def test_the_report_in_the_readme_is_what_the_demo_says(playground: Path) -> None:
+    """Its places are in the sources as they are now."""
+    shown = (REPOSITORY / "README.md").read_text().partition("<!-- report:begin -->")[2]
+    places = re.findall(r"csrc/\w+\.\w+:\d+$", shown.partition("<!-- report:end -->")[0], re.M)
+    assert places
+
+    printed = demo(playground, "--plain", "NullDereference").stdout
+
+    assert places == re.findall(r"csrc/\w+\.\w+:\d+$", printed, re.M)
