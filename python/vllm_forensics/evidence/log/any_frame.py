@@ -5,12 +5,13 @@ Only what stands below a death's message is read so.
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
 
 _MAX: Final = 1_200
 _NAME: Final = r"(?:\(anonymous namespace\)::)?[A-Za-z_~$?@][\w:~<>.$@*&`'-]{0,300}"
-_MARK: Final = re.compile(
+_MARK: Final = lazily(
     r"[\s>*|\"-]{0,12}(?:\[?(?i:call ?stack|stack|bt|frame|trace)\]?[ :]{1,3})?"
     r"(?P<number>(?:[#\[(]{1,2}\d{1,3}[\]):.]{0,2}|\d{1,3}[#\]):.]{1,2}|\d{1,3}(?= ))\s{1,8})?"
     r"(?P<address>[\[(]?(?:0x[0-9a-fA-F]{5,16}|[0-9a-fA-F]{8,16}(?![\w-]))[\])]?[: ]\s{0,8}"
@@ -19,28 +20,26 @@ _MARK: Final = re.compile(
 _SOURCE: Final = r"[^\s()\[\]]{0,240}\.\w{1,5}"
 _SHAPES: Final = (
     # serve(ns::f(int) const+0x12) [0x5581c0de1234]
-    re.compile(
+    lazily(
         r"(?P<module>[\w./+-]{1,240})\((?P<function>[^\[]{1,600}?)\+(?P<offset>0x[0-9a-fA-F]+)"
         r"\) ?\[0x"
     ),
     # src/f.c:12 f, /src/f.c:12:3 in f
-    re.compile(
-        rf"(?P<source>{_SOURCE}):\d{{1,6}}(?::\d{{1,5}})?:? (?:in |- )?(?P<function>{_NAME})"
-    ),
+    lazily(rf"(?P<source>{_SOURCE}):\d{{1,6}}(?::\d{{1,5}})?:? (?:in |- )?(?P<function>{_NAME})"),
     # (module) ns::f
-    re.compile(rf"\((?P<module>[\w.-]{{1,80}})\) (?P<function>{_NAME})"),
+    lazily(rf"\((?P<module>[\w.-]{{1,80}})\) (?P<function>{_NAME})"),
     # module!ns::f(int) + 0x12 [src/f.cpp:12]
-    re.compile(
+    lazily(
         r"(?P<module>[^\s!()]{1,240})!(?P<function>[^\s\[+(][^\[+(]{0,300})(?:\(|\[|\+| \[|\s|$)"
     ),
     # /lib/libexample.so(ns::f(int)+0x12), /lib/libexample.so(+0x12), (/lib/libexample.so)
-    re.compile(
+    lazily(
         r"\(?(?P<module>[\w./+-]{0,200}(?:\.so|\.dll|\.dylib|\.exe|/)[\w./-]{0,120})"
         r"(?:\((?P<function>[^+()]{0,300}[^+]{0,200}?)?(?:\+(?P<offset>0x[0-9a-f]+))?\)|"
         r" ?\+ ?(?P<plus>0x[0-9a-f]+)\)?|\))"
     ),
     # ns::f(int, char const*) + 12 in /lib/libexample.so
-    re.compile(
+    lazily(
         rf"(?P<function>(?:[\w:<>*& ]{{0,60}} )?{_NAME}(?:<[^()]{{0,400}}>)?(?:::{_NAME})?"
         r"(?:\((?P<arguments>[^()]{0,400}(?:\([^()]{0,80}\)[^()]{0,200}){0,4})\)(?: const)?)?)"
         r"(?: ?\+ ?(?:0x[0-9a-f]+|\d{1,9})(?:/0x[0-9a-f]+)?)?"
@@ -49,10 +48,10 @@ _SHAPES: Final = (
         r"(?P<within>[\w./+-]{1,240})| at \S| \(\S{1,240}:\d| \[| - |:\d|\s*$)"
     ),
 )
-_NOT_NAMES: Final = re.compile(
+_NOT_NAMES: Final = lazily(
     r"(?i)(?:unknown|pc|build ?id|n/a|null|nil|none|missing|no symbols?|inlined|the|an?|is|in|to)$"
 )
-_MASK: Final = re.compile(r"\d+|[0-9a-f]{8,16}")
+_MASK: Final = lazily(r"\d+|[0-9a-f]{8,16}")
 _PREFIX: Final = 200
 _ENDS: Final = ("] ", ": ", "> ", "| ", ") ", "- ", "# ")
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.model.record import dataclass
 
 
@@ -38,11 +39,11 @@ class _Language:
 
 def _of(known_by: str, first: str, reader: str, supposed: str, general: str) -> _Language:
     return _Language(
-        known_by=re.compile(known_by, re.IGNORECASE),
-        first=re.compile(first, re.IGNORECASE),
-        reader=re.compile(reader, re.IGNORECASE),
-        supposed=re.compile(supposed, re.IGNORECASE),
-        general=re.compile(general, re.IGNORECASE),
+        known_by=lazily(known_by, re.IGNORECASE),
+        first=lazily(first, re.IGNORECASE),
+        reader=lazily(reader, re.IGNORECASE),
+        supposed=lazily(supposed, re.IGNORECASE),
+        general=lazily(general, re.IGNORECASE),
     )
 
 
@@ -114,7 +115,7 @@ _LANGUAGES: Final = {
 }  # fmt: skip
 _ENOUGH: Final = 3
 """So many of its commonest words stand in a text that is written in a language."""
-_KANA: Final = re.compile(r"[\u3040-\u30ff]")
+_KANA: Final = lazily(r"[\u3040-\u30ff]")
 
 
 def persons_in(prose: Sequence[str]) -> Persons:

@@ -22,9 +22,13 @@ class Hit(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def words(given: tuple[bytes, ...]) -> BytesAhoCorasick:
-    """An automaton of all words: its time does not grow with their number."""
-    return BytesAhoCorasick(given, implementation=Implementation.DFA)
+def words(given: tuple[bytes, ...], *, is_large: bool) -> BytesAhoCorasick:
+    """An automaton of all words: its time does not grow with their number.
+
+    The one for a large log is fast, and takes as long to make as to search a megabyte.
+    """
+    kind = Implementation.DFA if is_large else Implementation.ContiguousNFA
+    return BytesAhoCorasick(given, implementation=kind)
 
 
 class Words:
@@ -32,7 +36,7 @@ class Words:
 
     def __init__(self, given: Iterable[str]) -> None:
         """A word is known by its number in the order in which they are given."""
-        self._search = AhoCorasick(given, implementation=Implementation.DFA)
+        self._search = AhoCorasick(given, implementation=Implementation.ContiguousNFA)
 
     def found(self, text: str) -> list[tuple[int, int]]:
         """The words that stand in the line, once for each place: number and place."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.crash_names import is_verb
 from vllm_forensics.evidence.log.prose import Voice, voice_of
 
@@ -31,46 +32,46 @@ _WORK: Final = (
 )
 """Verbs of changes that are nouns as well: `Update to 2.0 crashes`."""
 _FORM: Final = r"(?:e|y|s|es|ies|ed|d|ied|ing|ping|ting|ging|er|ers|or)?(?![\w.(:-])"
-_MENDING: Final = re.compile(
+_MENDING: Final = lazily(
     rf"(?i)\b(?:{_DEALING}|report){_FORM}"
     r"(?: (?:for|of|against|with|from|some|the|an?|all|any|[\w'/-]{2,20})){0,5} \W{0,3}$"
 )
 """What is done with a crash, right before its name."""
-_DEALS: Final = re.compile(
+_DEALS: Final = lazily(
     rf"(?i)[ -](?:(?:{_DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|hook|support|"
     r"unit|auto|restart|safe|guide|tutorial|faq|dialog|page|counter|rate|frame|opcode|encoding|"
     r"instruction)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
     r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)"
 )
 """What deals with a crash, right behind its name."""
-_OF_WORK: Final = re.compile(
+_OF_WORK: Final = lazily(
     r"(?i)^(?:(?:bug|hot)?fix\w{0,3}|feat\w{0,5}|docs?|documentation|test\w{0,3}|chore|refactor|ci|"
     r"build|perf|style|rfc|proposal|enhancement|idea|add|change|wip|feature[ -]request|fr|"
     r"patch\w{0,5}|how[ -]?to|tutorial|guide|release|tracking|task)(?:\([^)]{1,30}\))?!?$"
 )
 """The mark before a title: of a change, a wish, a lesson."""
-_MARK: Final = re.compile(
+_MARK: Final = lazily(
     r"[^\w\[(`<\"'./~_]{0,6}(?:\[(?P<square>[^\]]{1,40})\]|\((?P<round>[^)]{1,20})\)|"
     r"(?P<word>[\w/.-]{1,30}(?:\([^)]{1,30}\))?!?(?: [\w/.-]{1,20}){0,2}):(?=\s)|"
     r"#?\d{1,7}[.:)]?(?=\s))[\s:-]{0,4}"
 )
-_WORKS: Final = re.compile(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{_MENDS}{_FORM})|{_WORK}{_FORM})")
-_STATES: Final = re.compile(
+_WORKS: Final = lazily(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{_MENDS}{_FORM})|{_WORK}{_FORM})")
+_STATES: Final = lazily(
     r"(?i)\w\S{0,40} (?:\S{1,60} ){1,12}?(?:causes?|caused|leads? to|results? in|triggers|gives|"
     r"throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|dies|fails)\b"
 )
 """The clause has a verb of its own, so that its first word is none."""
-_HANGS: Final = re.compile(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")
-_TEACHES: Final = re.compile(
+_HANGS: Final = lazily(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")
+_TEACHES: Final = lazily(
     r"(?i)\W{0,4}(?:how|what|understanding|debugging|troubleshooting|investigating|dealing|"
     r"best way|(?:an? |our |the |my )?(?:guide|tutorial|introduction)|should|could|can|is it|"
     r"when (?:does|do)|why (?:do|does|is) (?:an? |the )?(?:program|process|seg|bus|illegal))\b"
 )
-_ABOUT: Final = re.compile(
+_ABOUT: Final = lazily(
     r"(?i)\b(?:feature request|proposal|release notes|change ?log|changes in|fixes since|faq|"
     r"version history|what's new|tutorial|user guide|cheat ?sheet)\b"
 )
-_DOUBT: Final = re.compile(
+_DOUBT: Final = lazily(
     r"(?i)\b(?:may|might|could|can|would|should|potential(?:ly)?|possib(?:le|ly|ility)|likely|"
     r"if (?:you|your|a|an|one)|unless|whether|e\.g\.|such as|like (?:an?|the)|either|instead of|"
     r"rather than|no longer|no more|without|cannot|can't|rarely|usually|typically|often|means?|"
@@ -78,40 +79,38 @@ _DOUBT: Final = re.compile(
     r"(?:any|every|each) \w{1,20} (?:that|which|who)|ever|chance|risk|avoid\w{0,3}|"
     r"prevent\w{0,3})\b(?![-:])"
 )
-_NOT: Final = re.compile(
-    r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$"
-)
-_OCCASION: Final = re.compile(
+_NOT: Final = lazily(r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$")
+_OCCASION: Final = lazily(
     r"(?i)\b(?:on|upon|for|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
     r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$"
 )
 """The crash is when something else takes place, or should."""
-_CONDITION: Final = re.compile(r"(?i)\b(?:when(?:ever)?|if)\b")
-_MAINTAINS: Final = re.compile(
+_CONDITION: Final = lazily(r"(?i)\b(?:when(?:ever)?|if)\b")
+_MAINTAINS: Final = lazily(
     r"(?i)\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|merge request)\b|"
     r"^\W{0,4}(?:(?:(?:also|partially) )?(?:fix|fixes|closes|resolves|addresses|implements)\b:? "
     r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|signed-off-by:)|goal of the pr\b"
 )
 """Who describes his own change."""
-_WITNESS: Final = re.compile(r"\b(?:I|I'm|I've|[Ww]e|[Mm]y|[Oo]ur)\b")
-_CLAUSE: Final = re.compile(r"[.!?;\u3002\uff01\uff1f\uff0c]+\s|[\u3002\uff01\uff1f\uff0c]|\n")
+_WITNESS: Final = lazily(r"\b(?:I|I'm|I've|[Ww]e|[Mm]y|[Oo]ur)\b")
+_CLAUSE: Final = lazily(r"[.!?;\u3002\uff01\uff1f\uff0c]+\s|[\u3002\uff01\uff1f\uff0c]|\n")
 _CJK: Final = r"\u3040-\u9fff\uac00-\ud7a3"
-_CJK_BESIDE: Final = re.compile(rf"[{_CJK}][\s\"'`:\uff1a]{{0,3}}$")
-_CJK_BEHIND: Final = re.compile(rf"[\s\"'`:\uff1a]{{0,3}}[{_CJK}]")
-_CJK_DOUBT: Final = re.compile(
+_CJK_BESIDE: Final = lazily(rf"[{_CJK}][\s\"'`:\uff1a]{{0,3}}$")
+_CJK_BEHIND: Final = lazily(rf"[\s\"'`:\uff1a]{{0,3}}[{_CJK}]")
+_CJK_DOUBT: Final = lazily(
     r"\u5982\u679c|\u82e5|\u53ef\u80fd|\u4f1a\u5bfc\u81f4|\u5982\u4f55|\u600e\u4e48|\u907f\u514d|"
     r"\u4fee\u590d|\u89e3\u51b3|\u9632\u6b62|\u4ec0\u4e48\u662f|\u4fee\u6b63|\u5bf9\u7b56|\u5bfe\u7b56"
 )
 """In Chinese: if, may, how, avoid, mend, what is."""
-_OPENS: Final = re.compile(
+_OPENS: Final = lazily(
     r"(?i)\W{0,6}(?:(?:an?|the|another|this|random|again|still|just|immediate|instant|sudden|"
     r"error|result|output|status|bug|issue|problem|got|get|gets|getting|and|then|now|but|so|it)"
     r"\W{1,3}){0,4}$"
 )
 """Nothing stands before it in its clause."""
-_SAW: Final = re.compile(
+_SAW: Final = lazily(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|seen|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
     r"raise[sd]?|outputs?|produces?|gives?|gave|received?|causes?|caused|causing|leads? to|led to|"
@@ -122,13 +121,13 @@ _SAW: Final = re.compile(
     r"(?: \w+)? (?:with|in|of|by|due to|because of))\b[^.;:]{0,40}$"
 )
 """Stands before the crash's name where somebody saw it."""
-_HAPPENED: Final = re.compile(
+_HAPPENED: Final = lazily(
     r"(?i)[^.;:]{0,20}? (?:(?:is|was|are|were|gets|got) (?:raised|thrown|reported|triggered|seen)|"
     r"occurred|happened|happens|occurs)\b"
 )
-_ALTERNATIVE: Final = re.compile(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
+_ALTERNATIVE: Final = lazily(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
 """One of several things that there may have been."""
-_EXPLAINED: Final = re.compile(
+_EXPLAINED: Final = lazily(
     r"(?i)\W{0,4}(?:\([^()]{1,40}\) )?(?:also known|means?\b|"
     r"(?:is|are)\b(?! (?:raised|thrown|reported|triggered|seen|happening|occurring|still|back|"
     r"produced|due|in|at|not|reproducible|caused by (?:the|my|this)))|"

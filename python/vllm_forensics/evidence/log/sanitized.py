@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 from vllm_forensics.model.sanitizer import PrintedReport, Role
 
@@ -49,6 +48,9 @@ class SanitizedPart:
         """One clue for each report of a fault that ends a process."""
         if not self._kept:
             return []
+        # Most texts hold no such report, and its reader takes long to load.
+        from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+
         reports = parse_sanitizer_log(self._kept).reports
         return [self._clue(report) for report in reports if report.sanitizer in _FATAL]
 

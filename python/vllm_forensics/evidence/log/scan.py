@@ -33,7 +33,7 @@ from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.unnamed import read_unnamed
-from vllm_forensics.evidence.sanitizer.scan import as_utf8
+from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.incident import (
     Clue,
     ClueKind,
@@ -63,6 +63,7 @@ _NEEDLES: Final = tuple(
         )
     )
 )
+_LARGE: Final = 1 << 20
 _MAX_UNFINISHED: Final = 1 << 20
 _MAX_CLUES: Final = 4_000
 _KEPT_AT_THE_END: Final = 200
@@ -123,7 +124,6 @@ class _Life:
 class _Scanner:
     def __init__(self) -> None:
         self._rest = b""
-        self._words = words(_NEEDLES)
         self._line = 0
         self._size = 0
         self._clues: list[Clue] = []
@@ -197,7 +197,7 @@ class _Scanner:
             if told is not None:
                 self._add(told)
         position, first = 0, self._line
-        search = Search(data, self._words, end)
+        search = Search(data, words(_NEEDLES, is_large=self._size > _LARGE), end)
         hit = search.next_hit(0)
         while position < end:
             if hit is not None and hit.position < position:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.model.incident import NativeCall
 
 _LIBRARY: Final = r"[\w.+-]{1,80}?\.(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd)\b"
@@ -17,38 +18,38 @@ _FUNCTION: Final = (
     r"[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,8}(?![\w./-])|"  # take_block
     r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}(?![\w.])"  # pool.take
 )
-_FILE: Final = re.compile(
+_FILE: Final = lazily(
     r"(?:[\w./-]{1,120}\.(?:c|cc|cpp|cxx|h|hpp|py|rs|go|js|ts|java|md|txt|cu|sh|yml|yaml|json|toml|"
     r"gguf|bin|exe|com|org|net|io)|v?\d[\w.]{0,20}|(?:i|e)\.\w\.?|(?:vs|No)\.)$"
 )
-_NAMED: Final = re.compile(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
-_PLACE: Final = re.compile(
+_NAMED: Final = lazily(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
+_PLACE: Final = lazily(
     r"(?i)[^.;\n]{0,60}?\b(?:in|at|inside|within|during|calling|call(?:s|ed)? to|from|of|by|using|"
     r"executing|with|running|function|method|module) (?:the |an? |function |method |module )?"
 )
-_WHO: Final = re.compile(
+_WHO: Final = lazily(
     r"(?i)\b(?P<name>EngineCore|engine core|workers?|actors?|scheduler|API ?server)\b[^.;:]{0,40}$"
 )
-_PATH: Final = re.compile(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})\W{0,3}$")
-_DIES: Final = re.compile(
+_PATH: Final = lazily(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})\W{0,3}$")
+_DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
     r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises) "
     r"(?:\w{1,12} ){0,2}?(?:with|by|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?$"
 )
 """What a process did, before the name of its death."""
-_SUBJECT: Final = re.compile(
+_SUBJECT: Final = lazily(
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"']?"
     r"(?P<number> v?\d[\w.]{0,12})? ?(?:process|proc|server|program|app)?"
     r"(?: (?:just|always|still|also|now|then|keeps?|randomly|suddenly|unexpectedly|immediately|"
     r"sometimes|instantly|is|has|will|on|was|gets?|got))*\W{0,2}$",
     re.IGNORECASE,
 )
-_PROGRAM: Final = re.compile(
+_PROGRAM: Final = lazily(
     r"(?i)(?:python\d?|engine|worker|actor|scheduler|raylet|server|vllm|sglang|ollama|kernel|client|"
     r"daemon|interpreter|[\w-]{1,30}(?:server|d|-cli))$"
 )
 """Before a noun (`python crash`) only such a word is who died, and no adjective."""
-_NOBODY: Final = re.compile(
+_NOBODY: Final = lazily(
     r"(?i)(?:it|this|that|which|they|he|she|and|or|but|then|so|code|program|process|app|script|game|"
     r"application|example|system|everything|all|the|an?|to|of|for|in|on|at|by|when|while|also|"
     r"causes?|is|was|bug|issue|error|with|from|into|after|before|during|as|via|per|crash\w*|core|segfault\w*|now|here|there|who|what|tests?|"
@@ -56,10 +57,10 @@ _NOBODY: Final = re.compile(
 )
 
 
-_CALLED: Final = re.compile(
+_CALLED: Final = lazily(
     r"[`\"']?[\w.:~<>]{1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? (?:\w{1,12} )?$"
 )
-_GERUND: Final = re.compile(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
+_GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
 """`Calling take(3) crashes`: what somebody did, and not who died."""
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at, signal_in
 from vllm_forensics.evidence.log.prose import Voice, voice_of
@@ -27,7 +28,7 @@ NEEDLES: Final = (
     b"Bus Error", b"ccess violation", b"ccess Violation",
     b"EXC_BAD_ACCESS", b"ACCESS_VIOLATION", b"emory fault",
 )  # fmt: skip
-_HOLDS: Final = re.compile("|".join(re.escape(needle.decode()) for needle in NEEDLES))
+_HOLDS: Final = lazily("|".join(re.escape(needle.decode()) for needle in NEEDLES))
 """Asked of a line first: most that come here were found for another word."""
 _SIGNAL: Final = (
     r"(?:(?i:signal(?: number| no\.?)?)[ :=#(]{1,3}(?P<number>4|6|7|8|11)\b(?![.:/]\d|-\w)|"
@@ -38,12 +39,12 @@ _SIGNAL: Final = (
 )
 _TELLS: Final = (
     # Received signal 11; (from thread 3) caught SIGSEGV; Unhandled Exception: SIGSEGV
-    re.compile(
+    lazily(
         rf"(?i:\b(?:received|caught|got|raised|trapped|encountered|unhandled|fatal|crashed|crash)\b)"
         rf"(?:[ :]{{1,3}}[\w.-]{{1,20}}){{0,3}}?[ :(\"'`]{{1,4}}{_SIGNAL}"
     ),
     # Signal 11 caught; Segmentation fault at address 0x48; SIGSEGV received
-    re.compile(
+    lazily(
         rf"{_SIGNAL}(?:[ ,:]{{1,3}}[\w() ]{{1,40}}?)?[ ,:()]{{1,3}}(?:has been |was |is )?"
         r"(?i:caught|received|raised|detected|encountered|occurred|trapped|"
         r"@ ?0x[0-9a-f]{6,16}|(?:at|accessing|for address|on address)(?: the)?(?: memory)?"
@@ -51,29 +52,29 @@ _TELLS: Final = (
         r"\(core dumped\))"
     ),
     # ERROR: SIGSEGV; *** Signal 11 (SIGSEGV) ***
-    re.compile(
+    lazily(
         rf"^\W{{0,12}}(?:"
         rf"(?i:(?:fatal |internal )?(?:error|exception|crash|crashed|signal)): {{1,3}}|"
         rf"[*!=]{{3,80}} ?){_SIGNAL}[^A-Za-z]{{0,60}}(?:\w{{1,40}}\W{{0,8}}){{0,4}}$"
     ),
 )
-_TIMED: Final = re.compile(
+_TIMED: Final = lazily(
     rf"(?:^|[|:] ){_SIGNAL}: (?:[Ss]egmentation|[Bb]us|[Ii]llegal|[Ff]loating|[Aa]bort)\w*"
     r"(?: \w{1,20}){0,3}\W*$"
 )
 """SIGSEGV: Segmentation fault; without a time it is a table's entry."""
-_TOLD: Final = re.compile(
+_TOLD: Final = lazily(
     r"\b(?i:exit(?:ed|ing)?|terminated|killed|died|crashed|dumped|ended|aborted|stopped|dead)\b"
     rf"(?:[ :,]{{1,3}}\w{{1,12}}){{0,4}}?[ :(,]{{1,3}}{_SIGNAL}"
 )
-_OWN: Final = re.compile(r"(?i)crash|abort|dump")
-_PROSE: Final = re.compile(
+_OWN: Final = lazily(r"(?i)crash|abort|dump")
+_PROSE: Final = lazily(
     r"\b(?:the|it|its|this|that|these|those|I|we|you|my|our|your|there|because|but|so|not|never|"
     r"please|after|before|while|some|any|many|which|who|then|just|also|always|get|gets|getting|"
     r"keep|keeps|still|seems?|like|issue|bug|report|problem|since|only|every|each|first|now|"
     r"can|will|have|been|crashes|fails|dies|exits|aborts|happens|segfaults|does|do|did|were|are|where|these|to|of|and|or)\b"
 )
-_OF_WORK: Final = re.compile(
+_OF_WORK: Final = lazily(
     r"(?i)\b(?:fix(?:e[sd])?|fixing|avoid\w{0,3}|prevent\w{0,3}|handl(?:e[rsd]?|ing)|add(?:s|ed)?|"
     r"support\w{0,3}|ignor(?:e[sd]?|ing)|tests?|testing|expect\w{0,3}|install\w{0,3}|register\w{0,3}|"
     r"mask(?:ed)?|unblock\w{0,2}|restor\w{0,3}|sen[dt]s?|docs?|examples?|feature|revert\w{0,2}|"
@@ -81,24 +82,24 @@ _OF_WORK: Final = re.compile(
     r"suppress\w{0,3}|forward\w{0,3}|resolved?|passed|skip(?:ped)?|default action)\b"
 )
 """A change, a test, or a program that says what it does with signals."""
-_CODE: Final = re.compile(
+_CODE: Final = lazily(
     r"^\s*(?:#(?:define|include|if|\s)|//|/\*|\||[-+] |case\b|return\b|def\b|if\b|raise\b|throw\b|"
     r"\"(?!msg|message|log|error|stderr|line)[\w-]{1,40}\": |assert\b|import\b|from\b|"
     r"\d{1,2}\) SIG)|sig(?:action|nal)\(|\bkill\b ?[(-]|==|!=|&&|\|\||[{;]\s*$|printf\b|\bdie\b|"
     r"%[dsu]\b|[=(,]\s?[\"']SIG|\|\s*$|SIG_(?:DFL|IGN)|"
     r"\bSIG[A-Z]{2,6}\b[^A-Z]{1,24}\bSIG[A-Z]{2,6}\b[^A-Z]{1,24}\bSIG"
 )
-_MACHINE: Final = re.compile(
+_MACHINE: Final = lazily(
     r"^[\[(<*=!]|^\d{2,4}[-/.:]\d|^[\w.-]{1,40}(?:\[\d{1,9}\])?: |0x[0-9a-f]{2,16}|"
     r"\b(?i:pid|tid|thread|process)\b[ =:#]{0,2}[(\[]?\d|\(\d{1,2}\)|\[\d{1,9}\]|\*{3}|!{3}|={4}"
 )
 _SHORT: Final = 8
 """So few words are the whole message of a runtime."""
-_NUMBER: Final = re.compile(
+_NUMBER: Final = lazily(
     r"\b(?i:(?P<name>process|child|worker|server|task|rank|job)s?(?: process)?)\W{0,2}"
     r"(?i:\(?pid)?[ :=#]{0,3}(?<!\w)(?P<pid>\d{1,9})\b(?! ?(?:ms|s|sec|bytes|[KMG]i?B)\b)"
 )
-_WORDS: Final = re.compile(r"[A-Za-z]{2,}")
+_WORDS: Final = lazily(r"[A-Za-z]{2,}")
 _REACH: Final = 1_000
 _PLAIN: Final = 2
 """So many of prose's words may stand in a machine's sentence."""

@@ -6,9 +6,8 @@ is linear in its size and memory does not grow with it, only with the reports fo
 
 from __future__ import annotations
 
-import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -29,6 +28,7 @@ from vllm_forensics.evidence.sanitizer.streams import Stream
 from vllm_forensics.evidence.sanitizer.symbolizer_markup import SymbolizerMarkup
 from vllm_forensics.evidence.sanitizer.valgrind_xml import NEEDLE as XML_NEEDLE
 from vllm_forensics.evidence.sanitizer.valgrind_xml import EmbeddedXml
+from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.sanitizer import LogReading, PrintedReport
 
 _MAX_UNFINISHED: Final = 1 << 20
@@ -49,26 +49,6 @@ def parse_sanitizer_log(pieces: Iterable[bytes]) -> LogReading:
     for piece in as_utf8(pieces):
         scanner.feed(piece)
     return scanner.close()
-
-
-def as_utf8(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """PowerShell redirects into UTF-16; a byte order mark says so."""
-    decoder: codecs.IncrementalDecoder | None = None
-    head = b""
-    started = False
-    for piece in pieces:
-        data = piece
-        if not started:
-            head += piece
-            if len(head) < 2:
-                continue
-            started = True
-            data = head
-            if head[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-                decoder = codecs.getincrementaldecoder("utf-16")("replace")
-        yield decoder.decode(data).encode("utf-8", "replace") if decoder else data
-    if not started:
-        yield head
 
 
 class _Scanner:

@@ -1,5 +1,6 @@
 """The byte search finds what a plain search of every line finds."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,10 +13,13 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(LINES | st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=80))
-def test_every_line_with_a_word_is_found(lines: list[bytes]) -> None:
+@pytest.mark.parametrize("is_large", [False, True])
+@given(
+    lines=st.lists(LINES | st.binary(max_size=8).map(lambda b: b.replace(b"\n", b"")), max_size=80)
+)
+def test_every_line_with_a_word_is_found(lines: list[bytes], is_large: bool) -> None:
     data = b"".join(line + b"\n" for line in lines)
-    search = Search(data, words(WORDS), len(data))
+    search = Search(data, words(WORDS, is_large=is_large), len(data))
 
     found, position = [], 0
     while (hit := search.next_hit(position)) is not None:
