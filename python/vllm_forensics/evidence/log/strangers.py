@@ -213,7 +213,8 @@ DOTNET: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Got a SIG",
-            r"\bGot a (?P<signal>SIG[A-Z]{2,6}) while executing native code\b",
+            r"\bGot a (?P<signal>SIG[A-Z]{2,6}) while executing native code\b"
+            r"(?:\. This usually indicates)?",
             "Got a SIGSEGV while executing native code. This usually indicates",
         ),
         Phrase(
