@@ -81,16 +81,17 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)
     # The kernel's own log is not what a user sees, wherever it was pasted; nor are cores.
-    seen = [clue.line for clue in clues if id(clue) in told and clue.source not in MACHINES]
-    last = max(seen, default=0)
-    is_echo = _visible_is_echo(first, last, echoes)
+    unseen = {clue.line for clue in clues if clue.source in MACHINES}
+    seen = [clue.line for clue in clues if id(clue) in told and clue.line not in unseen]
+    visible = tuple(echo for echo in echoes if echo.line not in unseen)
+    is_echo = _visible_is_echo(first, max(seen, default=0), visible)
     return Incident(
         log=log,
         first_death=death,
         processes=processes_of(reading, death, clues),
         visible_error_is_echo=is_echo,
         echoes=echoes,
-        explanation=explanation(death, echoes, is_echo=is_echo, teaches=reading.teaches),
+        explanation=explanation(death, visible, is_echo=is_echo, teaches=reading.teaches),
         next_steps=next_steps(death),
     )
 

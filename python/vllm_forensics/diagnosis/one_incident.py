@@ -306,7 +306,7 @@ def _explanation(
 def _without_lines(incident: Incident, order: Ordered) -> str:
     """Line numbers of the joined reading are nobody's: the source and its own line instead."""
     text = incident.explanation
-    for echo in incident.echoes[-1:]:
+    for echo in incident.echoes:
         one = order.at_line.get(echo.line)
         if one is not None:
             text = text.replace(f"(line {echo.line})", f"({one.place})")

@@ -19,6 +19,7 @@ from vllm_forensics.model.incident import (
     IncidentAnswer,
     IncidentProcess,
 )
+from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
@@ -126,7 +127,8 @@ def headline(death: Death) -> str:
     if place is None and death.file is not None:
         place = f"{_FOLDERS.split(death.file)[-1]}:{death.line}"
     if place is not None:
-        parts.append(short_name(place))
+        is_guess = death.function is not None and death.symbolized is NameCertainty.LIKELY
+        parts.append(f"likely {short_name(place)}" if is_guess else short_name(place))
     parts.append(
         {Certainty.UNKNOWN: "not known of what"}.get(
             death.cause.certainty, death.cause.certainty.value
