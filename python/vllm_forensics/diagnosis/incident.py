@@ -7,16 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.diagnosis.incident_account import account_of
 from vllm_forensics.diagnosis.incident_advice import explanation, next_steps
 from vllm_forensics.diagnosis.incident_causes import cause_of
+from vllm_forensics.diagnosis.incident_clues import MACHINES, subject_pid
 from vllm_forensics.diagnosis.incident_echoes import echoes_of, is_a_parents_word
-from vllm_forensics.diagnosis.incident_first import (
-    MACHINES,
-    account_of,
-    first_death,
-    is_of_a_stop,
-    subject_pid,
-)
+from vllm_forensics.diagnosis.incident_first import first_death, is_of_a_stop
 from vllm_forensics.diagnosis.incident_hearsay import hearsay_of, is_asked_for
 from vllm_forensics.diagnosis.incident_names import with_numbers
 from vllm_forensics.diagnosis.incident_processes import processes_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_first import OUTSIDE, subject_pid
+from vllm_forensics.diagnosis.incident_clues import OUTSIDE, subject_pid
 from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 
 _MAX_ECHOES: Final = 100

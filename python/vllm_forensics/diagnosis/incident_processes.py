@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_first import subject_pid
+from vllm_forensics.diagnosis.incident_clues import subject_pid
 from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
 from vllm_forensics.model.incident import (
     Clue,

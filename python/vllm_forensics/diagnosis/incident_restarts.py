@@ -9,15 +9,9 @@ from itertools import pairwise
 from typing import Final
 
 from vllm_forensics.diagnosis.clocks import clock_s, uptime_s
-from vllm_forensics.diagnosis.incident_first import OUTSIDE, is_death, subject_pid
+from vllm_forensics.diagnosis.incident_clues import OUTSIDE, is_death, subject_pid
 from vllm_forensics.diagnosis.incident_roles import role_of_name
-from vllm_forensics.model.incident import (
-    Clue,
-    ClueKind,
-    IncidentReading,
-    ProcessRole,
-    SeenProcess,
-)
+from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, ProcessRole, SeenProcess
 
 _MAX_LIVES: Final = 64
 """More lives than `most` are not told one by one: the first ones and the last."""

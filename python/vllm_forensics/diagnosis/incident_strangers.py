@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_first import MACHINES, is_death, subject_pid
+from vllm_forensics.diagnosis.incident_clues import MACHINES, is_death, subject_pid
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _OF_MACHINES: Final = {*MACHINES, "systemd"}

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from vllm_forensics.diagnosis.clocks import clock_s, naive_moment
-from vllm_forensics.diagnosis.incident_first import is_death
+from vllm_forensics.diagnosis.incident_clues import is_death
 from vllm_forensics.diagnosis.lives import SAME_DEATH_S
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.function_name import plain_name

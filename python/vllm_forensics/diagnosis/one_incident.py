@@ -15,7 +15,7 @@ from vllm_forensics.diagnosis.agreement import (
 )
 from vllm_forensics.diagnosis.copies import copies_in
 from vllm_forensics.diagnosis.incident import explain_incident
-from vllm_forensics.diagnosis.incident_first import is_death
+from vllm_forensics.diagnosis.incident_clues import is_death
 from vllm_forensics.diagnosis.joining import Ordered, is_own_word, ordered, with_owners
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.finding import Certainty
@@ -28,13 +28,7 @@ from vllm_forensics.model.incident import (
     IncidentReading,
     ProcessRole,
 )
-from vllm_forensics.model.joined import (
-    Contradiction,
-    Fact,
-    JoinedProcess,
-    SourcedEcho,
-    SourceKind,
-)
+from vllm_forensics.model.joined import Contradiction, Fact, JoinedProcess, SourcedEcho, SourceKind
 
 _MAX_FACTS: Final = 40
 _LAST: Final = re.compile(r" ?The last error in the text \(line \d+\) is an echo of it[^.]*\.")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.incident import explain_incident
-from vllm_forensics.diagnosis.incident_first import OUTSIDE, is_death, subject_pid
+from vllm_forensics.diagnosis.incident_clues import OUTSIDE, is_death, subject_pid
 from vllm_forensics.diagnosis.incident_restarts import cut_at_starts, lives_of
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.incident import ClueKind, Incident, IncidentReading

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from vllm_forensics.diagnosis.clocks import clock_s, moment, year_s
-from vllm_forensics.diagnosis.incident_first import subject_pid
+from vllm_forensics.diagnosis.incident_clues import subject_pid
 from vllm_forensics.diagnosis.incident_where import place_of
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading

@@ -1,0 +1,178 @@
+"""Which other clues tell of the same death as the first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident_clues import (
+    ASKED,
+    OUTSIDE,
+    OWN_WORDS,
+    RECORD,
+    ends_in,
+    subject_pid,
+)
+from vllm_forensics.diagnosis.incident_roles import role_of_clue
+from vllm_forensics.model.incident import Clue, ClueKind
+
+_FATAL: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
+"""Words of a process that a signal ends."""
+_QUOTES: Final = re.compile("[`'\"]")
+_NEAR: Final = 600
+_NEXT: Final = 4
+_MESSAGE: Final = 3
+"""So many lines the message of an exception may have before it comes to the point."""
+_STACK: Final = 100
+"""So far below the words of a panic its status may stand: its stack lies between."""
+_NO_ACCOUNT: Final = {ClueKind.ECHO, ClueKind.START, ClueKind.HEARSAY, ClueKind.MENTION}
+_ADDED: Final = {ClueKind.STACK, ClueKind.NOT_MEMORY}
+_WITH_PLACE: Final = {
+    ClueKind.SIGNAL,
+    ClueKind.HEAP,
+    ClueKind.ABORT,
+    ClueKind.CHILD,
+    ClueKind.STACK,
+}
+
+
+def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
+    """The other clues to the same death, in the order of the log."""
+    pid = subject_pid(first)
+    found: list[Clue] = []
+    last: dict[int | None, Clue] = {}
+    for clue in clues:
+        above = last.get(clue.writer_pid)
+        last[clue.writer_pid] = clue
+        if clue is first or clue.kind in _NO_ACCOUNT:
+            continue
+        is_near = abs(clue.line - first.line) < _NEAR
+        if clue.kind in _ADDED:
+            if _adds(clue, first, pid, found):
+                found.append(clue)
+            continue
+        if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:
+            if above is None or above is first or any(above is one for one in found):
+                found.append(clue)
+            continue  # what follows another's echo is no word of the dead one
+        other = subject_pid(clue)
+        if pid is not None and other is not None:
+            if other == pid and _agrees(first, clue):
+                found.append(clue)
+        elif (
+            _may_be_the_same(first, clue) or _goes_on(clue, (first, *found)) or ends_in(first, clue)
+        ):
+            found.append(clue)
+            pid = pid if pid is not None else other
+    return tuple(found)
+
+
+def _goes_on(clue: Clue, told: Sequence[Clue]) -> bool:
+    """Is it a line of systemd's record whose signal was told above?"""
+    return clue.kind is ClueKind.CHILD and any(
+        one.source == clue.source == "systemd" and clue.line - one.line < RECORD for one in told
+    )
+
+
+def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bool:
+    """Does a stack without a word, or a container's denial, belong to the death?"""
+    distance = abs(clue.line - first.line)
+    if clue.kind is ClueKind.NOT_MEMORY and clue.sender is not None:
+        return pid is not None and clue.pid == pid
+    if clue.kind is ClueKind.NOT_MEMORY:
+        is_sent = clue.source == "the shell" and first.signal == "SIGKILL"
+        return (is_sent or first.source == clue.source) and distance < RECORD
+    if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
+        return False  # another process's
+    if clue.source == "python" and first.of_another:
+        return False  # who tells of the dead one, not the dead one itself
+    if first.kind not in _WITH_PLACE or distance >= _NEAR:
+        return False
+    return not any(one.native for one in (first, *found))
+
+
+def _agrees(first: Clue, clue: Clue) -> bool:
+    if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}:
+        return clue.kind is first.kind and clue.detail == first.detail
+    return clue.signal not in ASKED
+
+
+def _may_be_the_same(first: Clue, clue: Clue) -> bool:
+    """Of a clue without a process: its signal, its place and the process's role must fit."""
+    if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT, ClueKind.HANG}:
+        return _says_the_same(first, clue)
+    if clue.kind is ClueKind.GPU:
+        return first.kind is ClueKind.GPU or _was_of_gpu(first, clue)
+    ours, theirs = role_of_clue(first), role_of_clue(clue)
+    differ = ours is not None and theirs is not None and ours is not theirs
+    if differ or _are_two_services(first, clue) or _left_by_itself(first, clue):
+        return False
+    if clue.kind is ClueKind.CHILD and clue.signal is None:
+        if ours is None and subject_pid(first) is None and first.kind in OWN_WORDS:
+            return 0 < clue.line - first.line < _NEAR  # a dump names nobody; the parent does
+        is_record = clue.source == first.source and abs(clue.line - first.line) < _NEXT
+        return is_record or (ours is not None and ours is theirs)
+    is_near = abs(clue.line - first.line) < _NEAR
+    return _signals_fit(first, clue) and (
+        is_near or clue.source in OUTSIDE or first.source in OUTSIDE
+    )
+
+
+def _was_of_gpu(first: Clue, clue: Clue) -> bool:
+    """Did the GPU's runtime call abort(), as the parent saw?"""
+    is_end = first.kind is ClueKind.CHILD and first.signal == clue.signal == "SIGABRT"
+    return is_end and abs(first.line - clue.line) < RECORD
+
+
+def _left_by_itself(first: Clue, clue: Clue) -> bool:
+    """Did a container's first process exit, where a signal had ended another one?"""
+    is_containers = clue.kind is ClueKind.CHILD and clue.source == "the container runtime"
+    return is_containers and clue.signal is None and first.kind in _FATAL
+
+
+def _are_two_services(first: Clue, clue: Clue) -> bool:
+    """Do both come from containers, or ranks, of different names?"""
+    names = [
+        one.name if one.of_another else one.writer
+        for one in (first, clue)
+        if not one.of_another or one.source == "the container runtime"
+    ]
+    if len(names) < 2 or None in names:
+        return False
+    ours, theirs = names
+    if ours and theirs and (ours.endswith(theirs) or theirs.endswith(ours)):
+        return False  # with the project's name before it, and without
+    # vLLM's own names are no services: one process may write from files of two kinds
+    return ours != theirs and all(name == name.lower() for name in names if name)
+
+
+def _says_the_same(first: Clue, clue: Clue) -> bool:
+    if clue.kind is ClueKind.ENVIRONMENT and first.kind is ClueKind.EXCEPTION:
+        return 0 < clue.line - first.line < _MESSAGE  # the message goes on
+    ours, theirs = (_QUOTES.sub("", one.detail or "") for one in (first, clue))
+    # a title repeats the message without its end
+    is_part = bool(ours and theirs) and (ours.startswith(theirs) or theirs.startswith(ours))
+    same = ours == theirs or is_part or "SIGBUS" == clue.signal == first.signal
+    return clue.kind is first.kind and same
+
+
+def _signals_fit(first: Clue, clue: Clue) -> bool:
+    is_next = 0 < clue.line - first.line < _NEXT
+    if first.kind is ClueKind.ABORT and clue.kind in {ClueKind.SIGNAL, ClueKind.CHILD} and is_next:
+        return True  # it gave up, and died while it did; how, its parent saw
+    if clue.signal is not None and first.signal is not None:
+        # A damaged heap may end a process before abort() does: the parent then tells of SIGSEGV.
+        is_heap = first.kind is ClueKind.HEAP and clue.signal == "SIGSEGV"
+        return clue.signal == first.signal or (is_heap and clue.kind is ClueKind.CHILD)
+    if first.kind is ClueKind.ABORT and first.signal is None:  # Go: a panic, then its signal
+        if clue.signal == "SIGABRT" and clue.source == "an exit status":
+            return clue.line - first.line < _STACK
+        return clue.line - first.line < _NEXT
+    if first.kind is ClueKind.SIGNAL:
+        return True
+    return first.signal is not None or first.kind in {
+        ClueKind.CHILD,
+        ClueKind.GPU,
+        ClueKind.HANG,
+    }
