@@ -47,6 +47,11 @@ _INVENTED: Final = re.compile(
     r"\b0{0,4}7f+123456\w{0,8}\b"
 )
 """Digits in their order, which no machine gives."""
+_PROGRAM: Final = re.compile(r"\s*(?:int|void) main ?\(")
+_COMPILED: Final = re.compile(
+    r"(?:[$>#] ?)?(?:gcc|g\+\+|cc|clang|clang\+\+|nvcc|rustc) .{0,200}\.\w{1,4}\b"
+)
+_LISTED: Final = 3
 _SECTION: Final = re.compile(r"#{2,6} \S")
 _MANY: Final = 4
 """So many sentences weigh as much as a heading or two."""
@@ -69,6 +74,12 @@ def weight_of_layout(head: Sequence[str], prose: Sequence[str]) -> int:
     headings = sum(_HEADING.match(line) is not None for line in head)
     sentences = sum(len(_SENTENCE.findall(line)) for line in prose)
     return 2 * definitions + headings // 2 + sentences // _MANY
+
+
+def weight_of_listing(lines: Sequence[str]) -> int:
+    """How much it weighs that a whole program stands in the text, and how it is compiled."""
+    is_whole = any(map(_PROGRAM.match, lines)) and any(map(_COMPILED.match, lines))
+    return _LISTED if is_whole else 0
 
 
 def is_section(line: str) -> bool:

@@ -14,6 +14,7 @@ from vllm_forensics.evidence.log.layout import (
     is_invented,
     is_section,
     weight_of_layout,
+    weight_of_listing,
 )
 from vllm_forensics.evidence.log.page import Page, is_prose
 
@@ -160,7 +161,7 @@ def lessons_in(page: Page) -> Lessons:
     seen = count_of_witnesses(head)
     is_at_home = any(_HOME.search(line) is not None for line in page.head)
     weight = persons.reader + persons.supposed + weight_of_layout(head, spoken)
-    weight += invented_in(page.head)
+    weight += invented_in(page.head) + weight_of_listing(page.head)
     if weight >= _LESSON_WEIGHS and weight > 4 * (seen + is_at_home):
         return Lessons.SOME if _shows_stack(page.head) else Lessons.ALL
     share = len(prose) / max(1, sum(map(bool, head)))

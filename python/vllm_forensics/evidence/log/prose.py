@@ -46,6 +46,12 @@ _POSSIBLE: Final = re.compile(
     r"(?:^|\W)(?:si|wenn|falls|lorsque|cuando|\u0435\u0441\u043b\u0438)\s|\u82e5|\u5982\u679c|\u5982\u9047"
 )
 """What may happen has not happened."""
+_SUPPOSES: Final = re.compile(
+    r"(?i)\bif (?:we|i|you|they|one|it) (?:ever |still )?(?:notice|see|get|find|hit|receive)s? "
+    r"(?:an? |the )?[`\"'\u201c]?$|"
+    r"\b(?:look|search|grep|watch|check)(?:s|ing)? for (?:an? |the )?[`\"'\u201c]?$"
+)
+"""Whoever says so, he has not seen it yet, or does so whenever something happens."""
 _MENDS: Final = re.compile(
     r"(?i)(?<!not )(?<!n't )\b(?:fix(?:e[sd]|ing)?|avoid(?:s|ed|ing)?|prevent(?:s|ed|ing)?|"
     r"resolve[sd]?|work(?:s|ed)? ?around|no longer|mitigat(?:e[sd]?|ing)|regression test|"
@@ -130,7 +136,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     if _EXPLAINS.match(text, end) is not None or _LECTURE.match(text, 0, start + 1) is not None:
         return Voice.SHOWN
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
-    if is_code(before, after):
+    if is_code(before, after) or _SUPPOSES.search(before) is not None:
         return Voice.SHOWN
     if _WITNESS.search(before) is None and (
         _POSSIBLE.search(before) is not None

@@ -91,7 +91,8 @@ _CONDITION: Final = lazily(r"(?i)\b(?:when(?:ever)?|if)\b")
 _MAINTAINS: Final = lazily(
     r"(?i)\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|merge request)\b|"
     r"^\W{0,4}(?:(?:(?:also|partially) )?(?:fix|fixes|closes|resolves|addresses|implements)\b:? "
-    r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|signed-off-by:)|goal of the pr\b"
+    r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|signed-off-by:)|goal of the pr\b|"
+    r"^(?:[\w.-]{1,60}/[\w.-]{1,80} \u00b7 )?(?:pull|merge) request [#!]\d"
 )
 """Who describes his own change."""
 _WITNESS: Final = lazily(r"\b(?:I|I'm|I've|[Ww]e|[Mm]y|[Oo]ur)\b")

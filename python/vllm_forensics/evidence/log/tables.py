@@ -10,15 +10,17 @@ from vllm_forensics.model.incident import Clue
 from vllm_forensics.model.signals import signal_number
 
 _ROW: Final = re.compile(
-    r"[\s|*\u2022#(`-]{0,12}(?:"
+    r"[\s|*\u2022#(`!-]{0,12}(?:"
     r"(?P<lead>(?:(?:exit|return|status|error)[ -])?(?:codes?|status|signal)?)"
     r"[ :=]{0,3}`?\(?(?P<code>\d{1,3})\b(?![.:]\d)|(?P<signal>SIG[A-Z]{2,6})\b)",
     re.IGNORECASE,
 )
 _ROWS: Final = 3
 """So many make a table."""
-_BETWEEN: Final = 3
+_BETWEEN: Final = 9
 """So many lines may lie below a row before the next: what a code means is written there."""
+_ALONE: Final = 4
+"""Of numbers that stand alone the next row is as near as this."""
 _CODES: Final = range(256)
 
 
@@ -27,9 +29,14 @@ class _Row(NamedTuple):
     code: int
     signal: str
 
+    @property
+    def is_bare(self) -> bool:
+        """Is it a number, and nothing says of what?"""
+        return not self.lead and not self.signal
+
 
 def is_row_of_codes(lines: Sequence[str], at: int, clue: Clue) -> bool:
-    """Is the line one of three that follow each other, each with another signal or a higher code?
+    """Is the line one of three that follow each other, each with another signal or code?
 
     A list may be numbered for other reasons: a row's code is that of the death which it names.
     """
@@ -50,7 +57,8 @@ def _rows(lines: Sequence[str], at: int, step: int) -> int:
     """How many rows of the same table stand on one side of a row."""
     last, found, near = _row(lines[at]), 0, at
     for _ in range(_ROWS):
-        window = range(near + step, near + step * (_BETWEEN + 1), step)
+        between = _ALONE if last is None or last.is_bare else _BETWEEN
+        window = range(near + step, near + step * (between + 1), step)
         inside = (one for one in window if 0 <= one < len(lines))
         row_at = next((one for one in inside if _follows(last, _row(lines[one]), step)), None)
         if row_at is None:
@@ -72,4 +80,6 @@ def _follows(row: _Row | None, other: _Row | None, step: int) -> bool:
         return False
     if row.signal:
         return row.signal != other.signal
-    return row.lead == other.lead and step * other.code > step * row.code
+    if row.is_bare:
+        return other.is_bare and step * other.code > step * row.code
+    return row.lead == other.lead and row.code != other.code

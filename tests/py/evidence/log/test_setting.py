@@ -3,7 +3,7 @@
 import pytest
 
 from vllm_forensics.evidence.log.scan import parse_incident_log
-from vllm_forensics.model.incident import Clue
+from vllm_forensics.model.incident import Clue, ClueKind
 
 FAULT = "Segmentation fault (core dumped)"
 
@@ -216,6 +216,19 @@ Exit Code 127 The command was not found
 Exit Code 137 The kernel ended it (SIGKILL)
 Exit Code 139 It touched what is not its own (SIGSEGV)
 """,
+    "codes with what they mean below": """\
+Exit 137 (the commonest)
+- it was killed
+- the limit of memory was reached
+Exit 143
+- somebody asked it to end
+Exit 1
+- look into its own log
+Exit 139
+- a fault in native code
+""",
+    "who would see it": "It should send an event if we notice OOMKilled:true on a pod.\n",
+    "who looks for it": "I look for exit code 137 in the logs of the pods.\n",
     "a table of signals": """\
 SIGABRT  6   the program gave up
 SIGKILL  9   killed by SIGKILL, which none can catch
@@ -457,6 +470,16 @@ def test_who_teaches_a_little_tells_and_does_not_print() -> None:
     assert clue.is_told
 
 
+def test_the_title_of_a_pull_request_tells_of_no_death() -> None:
+    title = "# Segfault in the pool\n\none \u00b7 description \u00b7 2026-01-15\nSee there.\n"
+
+    assert clues_in(title)
+    kinds = {
+        clue.kind for clue in clues_in(f"one/pool \u00b7 pull request #7 \u00b7 merged\n{title}")
+    }
+    assert kinds <= {ClueKind.MENTION}
+
+
 def test_a_real_stack_in_a_lesson_is_told() -> None:
     lesson = (
         "A segfault is an access to what is not yours. If you have a core, you can open it. "
@@ -471,6 +494,31 @@ def test_a_real_stack_in_a_lesson_is_told() -> None:
     assert reading.teaches
     assert all(clue.is_told for clue in reading.clues)
     assert clues_in(lesson.replace("55d0c1a3b", "7f1234567")) == ()
+
+
+def test_a_program_with_its_output_may_be_an_example() -> None:
+    lesson = f"""\
+The pool is closed twice.
+It prints this after it was built.
+
+$ g++ pool.cpp -o pool
+int main() {{
+    close(pool);
+    close(pool);
+}}
+$ ./pool
+{FAULT}
+
+The second call frees what is gone.
+It has nothing left to close.
+The first one took it all.
+"""
+
+    (clue,) = clues_in(lesson)
+    (own,) = clues_in(lesson.replace("The pool is", "I have a pool that is"))
+
+    assert clue.is_told
+    assert not own.is_told
 
 
 def test_a_kill_in_a_sentence_of_code_is_told() -> None:
