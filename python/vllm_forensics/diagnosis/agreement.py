@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.clocks import span_text
+from vllm_forensics.diagnosis.clocks import span_text, utc_text
 from vllm_forensics.diagnosis.lives import APART_S
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.incident import ClueKind
@@ -13,6 +13,11 @@ from vllm_forensics.model.joined import Accord, Aspect, Contradiction, SourceKin
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.stack import FrameKind
+
+_HALF_HOUR_S: Final = 1_800.0
+_MOST_HALF_HOURS: Final = 28
+"""No time zone is further from UTC than 14 hours."""
+_SAME_S: Final = 30.0
 
 Rule = Callable[[Sequence[Statement]], Iterator[Contradiction]]
 
@@ -173,6 +178,28 @@ def _times(told: Sequence[Statement]) -> Iterator[Contradiction]:
             )
 
 
+def _zones(told: Sequence[Statement]) -> Iterator[Contradiction]:
+    """A log's clock names no zone, and is whole half hours away from the core's."""
+    core = next((one for one in told if one.kind is SourceKind.CORE), None)
+    written = core.clock_s if core is not None else None
+    if core is None or written is None:
+        return
+    for one in told:
+        at = one.clock_s if one.kind is SourceKind.LOG and one.time_s is None else None
+        half_hours = round((at - written) / _HALF_HOUR_S) if at is not None else 0
+        if at is None or not half_hours or abs(half_hours) > _MOST_HALF_HOURS:
+            continue
+        if abs(at - written - half_hours * _HALF_HOUR_S) <= _SAME_S:
+            yield Contradiction(
+                sentence=f"{one.place} is dated {one.time}, and {core.place} was written at "
+                f"{utc_text(core.time_s or 0)}: most likely one moment, in the time zone "
+                f"UTC{half_hours / 2:+g}",
+                sources=(one.source, core.source),
+                is_explained=True,
+            )
+            return
+
+
 def _addresses(told: Sequence[Statement]) -> Iterator[Contradiction]:
     """The kernel's line says 0x18, the core 0x48: two deaths."""
     named = [one for one in told if one.address is not None]
@@ -261,5 +288,5 @@ def _frames(one: Statement) -> Iterator[tuple[str | None, str | None]]:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    _signals, _ends, _programs, _addresses, _modules, _python, _builds, _times,
+    _signals, _ends, _programs, _addresses, _modules, _python, _builds, _times, _zones,
 )  # fmt: skip

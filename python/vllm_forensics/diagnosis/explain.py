@@ -162,7 +162,7 @@ def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[
     steps = list(finding.advice)
     if finding.kind in _MEMORY_KINDS and culprit is not None:
         steps.append(
-            "rebuild with -fsanitize=address -g, run again   "
+            "forensics build --asan --source DIR && forensics run --asan -- COMMAND   "
             "(its report names who allocated and freed)"
         )
     if culprit is not None and culprit.file is None and culprit.module and culprit.names_trusted:

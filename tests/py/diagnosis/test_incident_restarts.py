@@ -108,7 +108,7 @@ def test_a_name_alone_is_that_of_the_process_that_signs_so() -> None:
 
     assert (found.first_death.pid, found.first_death.name) == (11, "Worker_TP0")
     assert found.first_death.python_function == "step"
-    assert found.processes[0].last_seen == "01-15 08:11:02"
+    assert found.processes[0].last_seen == "2026-01-15 08:11:02"
 
 
 def test_a_service_that_signs_its_lines_does_not_die_of_its_childrens_words() -> None:

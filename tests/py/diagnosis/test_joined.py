@@ -229,6 +229,25 @@ def test_the_supervisors_first_fault_comes_before_the_end() -> None:
     assert found.told.first_death.signal == "SIGSEGV"
 
 
+@pytest.mark.parametrize(
+    ("dated", "said"),
+    [
+        ("2026-01-15 17:12:45,100", "UTC+9"),
+        ("2026-01-15 02:42:44,100", "UTC-5.5"),
+        ("2026-01-15 08:12:45,100", None),
+        ("2026-01-15 17:20:45,100", None),
+    ],
+)
+def test_a_clock_of_another_zone_is_known_beside_the_core(dated: str, said: str | None) -> None:
+    core = Statement(source="core", kind=SourceKind.CORE, text="t", pid=7, time_s=1768464765.0)
+    words = Statement(source="a.log", kind=SourceKind.LOG, text="t", pid=7, line=2, time=dated)
+
+    found = contradictions_of([core, words])
+
+    assert [one.sentence.rpartition(" ")[2] for one in found] == ([said] if said else [])
+    assert all(one.is_explained for one in found)
+
+
 @pytest.mark.parametrize("aspect", ["signal", "address", "program", "host"])
 def test_one_source_alone_never_contradicts(aspect: str) -> None:
     value: object = 1 if aspect == "address" else "x"

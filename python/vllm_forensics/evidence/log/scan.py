@@ -84,7 +84,7 @@ _PREFIX: Final = re.compile(
     rb"(?:\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}|\[(?P<title>[\w.:-]{1,60}) )"
     rb"pid=(?P<pid>\d{1,9})(?(title)\]|[^()\n]{0,80}\))"
 )
-_CLOCK: Final = re.compile(rb"\d\d-\d\d[ T]\d\d:\d\d:\d\d")
+_CLOCK: Final = re.compile(rb"(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(
     r"(?i)segment(?:ation)? (?:fault|violation)|segfault|core dumped|\bkilled\b|crash|SIGSEGV|"
     r"SIGKILL|OOM"
