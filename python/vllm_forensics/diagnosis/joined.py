@@ -30,7 +30,7 @@ from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import FrameKind
 
 _MAX_UNATTACHED: Final = 60
-_NO_CORE_YET: Final = ("forensics core", "forensics run -- ", "dmesg ")
+_NO_CORE_YET: Final = ("forensics core", "forensics run -", "dmesg ")
 """Steps that are of no use where there is a core."""
 _NO_ORDER: Final = (
     "Several sources tell of deaths, and no common clock says which came first: the order is that "

@@ -192,7 +192,8 @@ def _joined(process: IncidentProcess, about: Sequence[Statement], *, first: bool
         host=next((one.host for one in about if one.host is not None), None),
         name=process.name or next((one.program for one in about if one.program), None),
         role=process.role,
-        parent=process.parent,
+        parent=process.parent
+        or next((one.parent for one in about if one.parent is not None), None),
         last_seen=process.last_seen,
         end=end,
         died_first=first,

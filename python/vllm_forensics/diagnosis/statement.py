@@ -44,6 +44,7 @@ class Statement:
     function: str | None = None
     module: str | None = None
     program: str | None = None
+    parent: int | None = None
     crash: Crash | None = None
     report: ExplainedReport | None = None
     kernels_pid: int | None = None

@@ -65,6 +65,7 @@ def of_trace(
             exit=end.status if end.status >= 0 else None,
             ends=True,
             program=base_name(lineage.command.get(end.tid)),
+            parent=lineage.parent[end.tid][0] if end.tid in lineage.parent else None,
         )
     for finding in findings:
         yield Statement(source=path, kind=SourceKind.STRACE, text=finding.sentence, pid=finding.pid)
@@ -125,6 +126,7 @@ def of_supervisor(path: str, run: SupervisedRun) -> Iterator[Statement]:
             exit=process.exit if process.exit >= 0 else None,
             ends=True,
             program=programs.get(process.pid),
+            parent=process.parent,
         )
 
 

@@ -214,6 +214,7 @@ def test_a_trace_tells_who_killed(killer: int) -> None:
     cause = found.told.first_death.cause
     assert (cause.kind, cause.certainty) == (CauseClass.UNKNOWN, Certainty.PROVED)
     assert f"process {killer} (" in cause.detail
+    assert found.told.processes[0].parent == 7
 
 
 def test_the_supervisors_first_fault_comes_before_the_end() -> None:

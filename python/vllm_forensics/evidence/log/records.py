@@ -24,6 +24,7 @@ NEEDLES: Final = (
     b"Process Fork",
     b"Process EngineCore",
     b"Process VllmWorker",
+    b"Process Worker",
     b" failed with traceback:",
     b">>> import ",
     b">>> from ",
