@@ -109,7 +109,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     python = next((_called(clue.python) for clue in told if clue.python and _is_own(clue)), None)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
-    name = next(filter(None, map(_name, told)), None) if is_known else None
+    named = sorted(told, key=lambda clue: pid is None or subject_pid(clue) != pid)
+    name = next(filter(None, map(_name, named)), None) if is_known else None
     seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     role = next(filter(None, map(role_of_clue, told)), None)
     if role is None and first.is_told:  # a title's: below it stands whose log it is

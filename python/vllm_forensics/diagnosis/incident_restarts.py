@@ -87,7 +87,7 @@ def cut_at_starts(reading: IncidentReading) -> Iterator[list[Clue]]:
             yield part
             part, has_death = [], False
         part.append(clue)
-        has_death = has_death or is_death(clue)
+        has_death = has_death or (is_death(clue) and not clue.is_told)
         last = [before if at is None else at for at, before in zip(now, last, strict=True)]
     yield part
 

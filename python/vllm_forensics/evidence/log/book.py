@@ -8,6 +8,7 @@ from vllm_forensics.evidence.log.apple import APPLE
 from vllm_forensics.evidence.log.daemons import DAEMONS, RUNNERS
 from vllm_forensics.evidence.log.engine import GPU, VLLM, WATCHDOG
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
+from vllm_forensics.evidence.log.faulthandler import DUMPS
 from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
 from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
@@ -41,8 +42,8 @@ from vllm_forensics.evidence.log.strangers import (
 FAMILIES: Final = (
     KERNEL, KERNELS,
     # what the dying process itself writes
-    GLIBC, HANDLERS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA, NODE,
-    R, RUBY, ANDROID, PADDLE, FRAMEWORKS, COMPILERS, BROWSERS, DATABASES, GAMES, MINIDUMPS,
+    GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
+    NODE, R, RUBY, ANDROID, PADDLE, FRAMEWORKS, COMPILERS, BROWSERS, DATABASES, GAMES, MINIDUMPS,
     INTERPRETERS, DOTNET, HANDLER_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,

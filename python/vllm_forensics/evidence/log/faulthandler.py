@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.phrases import base_name, clue_at, signal_in
+from vllm_forensics.evidence.log.phrases import Family, Phrase, base_name, clue_at, signal_in
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 
 NEEDLES: Final = (
@@ -32,6 +32,23 @@ _SIGNALS: Final = re.compile(
 )
 _PARACHUTE: Final = re.compile(r"(?:\w{1,40}: )?\(\w[\w ]{0,38}\) (?=\w)")
 """A library's own handler, which calls Py_FatalError: `pygame_parachute: (pygame parachute) …`."""
+DUMPS: Final = Family(
+    source="faulthandler",
+    phrases=tuple(
+        Phrase(
+            ClueKind.SIGNAL,
+            needle,
+            rf"[`'\"\u201c]{needle}(?P<signal>Segmentation fault|Aborted|Bus error|"
+            r"Illegal instruction|access violation|stack overflow)\b",
+            f"With it enabled I only get `{needle}{words}`.",
+        )
+        for needle, words in (
+            ("Fatal Python error: ", "Aborted"),
+            ("Windows fatal exception: ", "access violation"),
+        )
+    ),
+)
+"""A dump's heading in a sentence that quotes it; what is printed opens a dump."""
 _SURVIVED: Final = re.compile(r"code 0x(?:8001010[0-9a-f]|40010006|406d1388|e06d7363|e0434352)$")
 """Windows' exceptions that somebody further out catches: COM's, a debugger's, C++'s and .NET's."""
 _DAMAGE: Final = re.compile(r"bad (?:leading|trailing) pad byte|bad ID: Allocated using API")

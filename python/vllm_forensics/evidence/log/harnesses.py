@@ -60,28 +60,28 @@ NOTEBOOKS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "DeadKernelError",
-            r"(?P<detail>DeadKernelError(?:: Kernel died)?)",
+            r"(?P<detail>Dead(?P<name>Kernel)Error(?:: Kernel died)?)",
             "nbclient.exceptions.DeadKernelError: Kernel died",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "Kernel died while waiting",
-            r"(?P<detail>Kernel died while waiting for execute reply)",
+            r"(?P<detail>(?P<name>Kernel) died while waiting for execute reply)",
             "[NbConvertApp] ERROR | Kernel died while waiting for execute reply.",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "kernel appears to have died",
-            r"(?P<detail>[Tt]he kernel appears to have died)",
+            r"(?P<detail>[Tt]he (?P<name>kernel) appears to have died)",
             "The kernel appears to have died. It will restart automatically.",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "KernelRestarter: restarting kernel",
-            r"(?P<detail>KernelRestarter: restarting kernel)",
+            r"(?P<detail>KernelRestarter: restarting (?P<name>kernel))",
             "[I 08:12:45.123 NotebookApp] KernelRestarter: restarting kernel (1/5), keep random "
             "ports",
             of_another=True,
@@ -89,7 +89,7 @@ NOTEBOOKS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "Kernel crashed while executing",
-            r"(?P<detail>[Tt]he Kernel crashed while executing code)",
+            r"(?P<detail>[Tt]he (?P<name>Kernel) crashed while executing code)",
             "The Kernel crashed while executing code in the current cell or a previous cell.",
             of_another=True,
         ),
@@ -114,7 +114,7 @@ NOTEBOOKS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "ernel died, restarting",
-            r"^\W{0,4}(?P<detail>Kernel died, restarting)",
+            r"^\W{0,4}(?P<detail>(?P<name>Kernel) died, restarting)",
             "Kernel died, restarting",
             of_another=True,
         ),

@@ -30,6 +30,7 @@ _EXAMPLE_VERBS: Final = (
     ("from signal ", "child 4242 died from signal 11"),
     ("to signal ", "Worker with pid 4242 was terminated due to signal 9"),
 )
+_LOKYS_CODES: Final = r"\{(?:[^}]{0,200}?(?P<signal>SIG\w{1,60})\(|EXIT\((?P<exit>\d{1,3})\))"
 BATCH: Final = Family(
     source="the batch system",
     phrases=(
@@ -211,23 +212,24 @@ MASTERS: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
-            "exited prematurely: signal ",
-            r"(?P<name>Worker) exited prematurely: signal (?P<signal>\d{1,20})",
+            "orker exited prematurely",
+            r"(?P<name>Worker) exited prematurely(?:: (?:signal (?P<signal>\d{1,20})|"
+            r"exitcode (?P<exit>\d{1,3})))?",
             "billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 11 (SIGSEGV)",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "exit codes of the workers are ",
-            r"exit codes of the (?P<name>worker)s are \{[^}]{0,200}?(?P<signal>SIG"
-            r"\w{1,60})\(",
+            rf"exit codes of the (?P<name>worker)s are {_LOKYS_CODES}",
             "The exit codes of the workers are {SIGKILL(-9)}",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "A worker process managed by the executor",
-            r"A (?P<name>worker) process managed by the executor was unexpectedly terminated",
+            r"A (?P<name>worker) process managed by the executor was unexpectedly terminated"
+            rf"(?:\. This could be .{{1,300}} exit codes of the workers are {_LOKYS_CODES})?",
             "TerminatedWorkerError: A worker process managed by the executor was unexpectedly "
             "terminated.",
             of_another=True,

@@ -365,6 +365,13 @@ FORMS: Final = (
         source=OOPS,
     ),
     Form(
+        writer="gdb with gef",
+        example="[#0] 0x7f1be0001234 \u2192 f(a=0x1)",
+        pattern=r"\[#\d{1,3}\] 0x[0-9a-f]{4,16} \u2192 (?P<function>[^\s(][^(]{0,400}?)\(",
+        begins=r"\[",
+        holds=" 0x",
+    ),
+    Form(
         writer="Zig",
         example="/src/pool.zig:88:12: 0x1034abc in take (serve)",
         pattern=r"\s*[\w./-]{1,240}:\d{1,6}:\d{1,6}: 0x[0-9a-f]{4,16} in "

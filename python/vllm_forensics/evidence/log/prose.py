@@ -78,7 +78,10 @@ _ADVICE: Final = re.compile(
     r".{0,300}\b(?:[Rr]aise|[Ss]et|[Uu]se|[Ii]ncrease|[Rr]educe|[Cc]hange|[Ee]nsure|[Mm]ust|[Ss]hould)\b"
 )
 """Behind a quoted message: what to do about it, wherever it comes up."""
-_WITNESS: Final = re.compile(r"\b(?:I|[Ww]e|[Mm]y)\b")
+WITNESS: Final = re.compile(
+    r"\b(?:I|[Ww]e|[Mm]y|i(?= (?:am|was|have|had|got|get|see|saw|tried|try|ran|run|use|found)\b)|"
+    r"i['\u2019]?(?:m|ve))\b"
+)
 """Who speaks of himself tells what he saw, and not what there is to be seen."""
 _COMMENT: Final = re.compile(r"\s*(?://(?![\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s")
 _TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")
@@ -138,10 +141,10 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
     if is_code(before, after) or _SUPPOSES.search(before) is not None:
         return Voice.SHOWN
-    if _WITNESS.search(before) is None and (
+    if WITNESS.search(before) is None and (
         _POSSIBLE.search(before) is not None
         or _MENDS.search(before) is not None
-        or (_WITNESS.search(after) is None and _MENDED.match(after) is not None)
+        or (WITNESS.search(after) is None and _MENDED.match(after) is not None)
         or _is_lesson(text, start)
         or _ASKS.match(text) is not None
         or _LINKED.match(after) is not None
@@ -172,7 +175,7 @@ def _is_lesson(text: str, start: int) -> bool:
     begin = max(0, start - _REACH)
     if not any(mark in text[max(0, start - 1) : start + 1] for mark in _QUOTES):
         return False
-    return _WITNESS.search(text, begin) is None and _TEACHES.search(text, begin, start) is not None
+    return WITNESS.search(text, begin) is None and _TEACHES.search(text, begin, start) is not None
 
 
 def is_comment(line: str) -> bool:

@@ -47,7 +47,7 @@ ECHO_TYPES: Final = frozenset(
         "ClientDisconnect", "RemoteProtocolError", "ServerDisconnectedError", "SystemExit",
         "TerminatedWorkerError", "ActorDiedError", "RayActorError", "ClientConnectorError",
         "ClientOSError", "Empty", "ReadError", "APIConnectionError", "StreamClosedError",
-        "CommClosedError", "KilledWorker",
+        "CommClosedError", "KilledWorker", "WorkerLostError",
     }
 )  # fmt: skip
 """Exceptions that tell of another process's end, or of somebody's wish to end this one."""

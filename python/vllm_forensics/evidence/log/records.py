@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
 
 NEEDLES: Final = (
@@ -18,6 +19,7 @@ NEEDLES: Final = (
     b"Process:  ",
     b" stopped",
     b"[New LWP ",
+    b" launched: '",
     b"Root Cause (first obs",
     b"Process Process-",
     b"Process Spawn",
@@ -33,9 +35,9 @@ NEEDLES: Final = (
     b" -c 'import ",
 )
 _PROCESS: Final = re.compile(
-    r"\W{0,6}Process(?:: {2,24}\S[^\[\]]{0,60} \[(?P<pid>\d{1,9})\]|"
-    r" (?P<stopped>\d{1,9}) stopped\b)"
-    r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> \S"
+    r"\W{0,6}Process(?:: {2,24}(?P<name>\S[^\[\]]{0,60}) \[(?P<pid>\d{1,9})\]|"
+    r" (?P<stopped>\d{1,9}) (?:stopped\b|launched: '(?P<path>[^']{1,400})'))"
+    r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> (?P<app>\S{1,80})"
 )
 _LWP: Final = re.compile(r"\[New LWP (?P<tid>\d{1,9})\]")
 """gdb's, of each thread of a core. A process with one thread has its number."""
@@ -62,12 +64,27 @@ _TABLE: Final = 9
 """So many lines of torchrun's table tell of one failure."""
 
 
+class _Process(NamedTuple):
+    line: int
+    pid: int
+    name: str | None
+
+
+def _process(match: re.Match[str], line: int, before: _Process | None) -> _Process:
+    """Who stopped; LLDB told its name where it started it."""
+    pid = int(match["pid"] or match["stopped"] or match["android"])
+    name = match["name"] or base_name(match["path"]) or match["app"]
+    if name is None and before is not None and before.pid == pid:
+        name = before.name
+    return _Process(line, pid, name)
+
+
 class Record:
     """The last such lines."""
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._pid: tuple[int, int] | None = None
+        self._process: _Process | None = None
         self._threads: set[int] = set()
         self._root = -_TABLE - 1
         self._child: tuple[int, str] | None = None
@@ -77,7 +94,7 @@ class Record:
     def note(self, line: LogLine) -> bool:
         """Remember what the line says, where it is one of them."""
         if (match := _PROCESS.match(line.text)) is not None:
-            self._pid = line.number, int(match["pid"] or match["stopped"] or match["android"])
+            self._process = _process(match, line.number, self._process)
         elif (match := _LWP.match(line.text)) is not None:
             self._threads.add(int(match["tid"]))
         elif (match := _CHILD.match(line.text)) is not None:
@@ -100,9 +117,10 @@ class Record:
 
     def complete(self, clue: Clue) -> Clue:
         """The clue, with what the lines above say of the same process."""
-        if clue.source in {"macOS", "Android"} and clue.pid is None and self._pid is not None:
-            line, pid = self._pid
-            return replace(clue, pid=pid) if clue.line - line <= _REACH else clue
+        process = self._process if clue.source in {"macOS", "Android"} else None
+        if process is not None and clue.pid is None:
+            is_near = clue.line - process.line <= _REACH
+            return replace(clue, pid=process.pid, name=process.name) if is_near else clue
         if clue.source == "ray" and clue.name is None and self._actor is not None:
             line, name = self._actor
             return replace(clue, name=name) if clue.line - line <= _HEADING else clue

@@ -7,16 +7,33 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
+_PROGRAM: Final = (
+    r"(?:[^\s`':]{0,200}/)?(?P<name>(?!(?i:error|fatal|stderr|stdout|warning|info)\b)"
+    r"[\w.+-]{1,60})"
+)
+"""As the C library names the program: by the path that it was started with."""
+_DAMAGE: Final = (
+    r"(?P<detail>(?:\w{3,20}\(\): )?[\w .]{5,60}(?: \([\w !>-]{1,30}\))?)"
+    r"(?:: 0x|\s*\*\*\*|\W{0,4}$)"
+)
+_ENDED: Final = rf"(?:: (?!terminated){_PROGRAM} terminated)?"
 GLIBC: Final = Family(
     source="glibc",
     phrases=(
         Phrase(
             ClueKind.HEAP,
             "glibc detected",
-            r"glibc detected \*\*\* .{1,200}?: (?P<detail>[\w() ]{3,40}: [\w ()!>-]{5,80}?)"
-            r"(?:: 0x|\s*\*\*\*|$)",
+            rf"glibc detected \*\*\* {_PROGRAM}: {_DAMAGE}",
             "*** glibc detected *** /usr/bin/serve: double free or corruption (!prev): "
             "0x00005581c0de1234 ***",
+            signal="SIGABRT",
+        ),
+        Phrase(  # before 2.26
+            ClueKind.HEAP,
+            "*** Error in ",
+            rf"\*\*\* Error in [`'\"]?{_PROGRAM}': {_DAMAGE}",
+            "*** Error in `/usr/bin/serve': double free or corruption (!prev): 0x00005581c0de1234 "
+            "***",
             signal="SIGABRT",
         ),
         Phrase(
@@ -77,22 +94,23 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "stack smashing detected",
-            r"(?P<detail>\*\*\* stack smashing detected \*\*\*)",
-            "*** stack smashing detected ***: terminated",
+            rf"(?P<detail>\*\*\* stack smashing detected \*\*\*){_ENDED}",
+            "*** stack smashing detected ***: /usr/bin/serve terminated",
             signal="SIGABRT",
         ),
         Phrase(
             ClueKind.ABORT,
             "buffer overflow detected",
-            r"(?P<detail>\*\*\* buffer overflow detected \*\*\*)",
+            rf"(?P<detail>\*\*\* buffer overflow detected \*\*\*){_ENDED}",
             "*** buffer overflow detected ***: terminated",
             signal="SIGABRT",
         ),
         Phrase(
             ClueKind.ABORT,
             ": Assertion ",
-            r"(?P<detail>(?<![^\s:])[^\s:]{1,200}:\d{1,20}: (?!.*\], thread: \[).{1,200}?: "
-            r"Assertion [`'].{1,200}' "
+            rf"(?:(?<![^\s`]){_PROGRAM}: )?(?P<detail>(?<![^\s:`])[^\s:`]{{1,200}}:\d{{1,20}}: "
+            # a page takes the first mark for its own
+            r"(?!.*\], thread: \[).{1,500}?: Assertion [`']?.{1,200}' "
             r"failed)",
             "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
             signal="SIGABRT",
@@ -146,6 +164,13 @@ CXX: Final = Family(
             r"Unhandled exception: (?P<detail>\S.{1,200})",
             "[2026-01-15 08:12:45,123 E 4242 4300] logging.cc:101: Unhandled exception: "
             "St13runtime_error. what(): boom",
+            signal="SIGABRT",
+        ),
+        Phrase(  # AWS's libraries, as in Arrow
+            ClueKind.ABORT,
+            "atal error condition occurred in ",
+            r"(?P<detail>Fatal error condition occurred in \S{1,200}:\d{1,6}: .{1,200})",
+            "Fatal error condition occurred in /src/event_loop.c:88: group != NULL",
             signal="SIGABRT",
         ),
         Phrase(
@@ -236,6 +261,13 @@ HANDLERS: Final = Family(
             r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|KILL|SYS))",
             'Thread 7 "worker" received signal SIGSEGV, Segmentation fault.',
         ),
+        Phrase(  # its plugins peda and gef
+            ClueKind.SIGNAL,
+            " reason: ",
+            r"(?:^Stopped|^\[#0\] .{1,160},) reason: "
+            r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS))\b",
+            "Stopped reason: SIGSEGV",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             " with signal SIG",
@@ -269,6 +301,12 @@ HANDLERS: Final = Family(
 PANICS: Final = Family(
     source="a language runtime",
     phrases=(
+        Phrase(  # Rust's, as Python has it: in a line alone, or in pytest's
+            ClueKind.ABORT,
+            "PanicException: ",
+            r"(?:^|[\s`])(?P<detail>(?:\w{1,40}\.){0,4}PanicException: \S.{0,240})",
+            "E       pyo3_runtime.PanicException: index out of bounds: the len is 3",
+        ),
         Phrase(
             ClueKind.ABORT,
             " panicked at ",

@@ -291,6 +291,13 @@ SYSTEMD: Final = Family(
             "Process 4242 (python3) of user 1000 dumped core.",
             of_another=True,
         ),
+        Phrase(  # of a core
+            ClueKind.CHILD,
+            "Stack trace of thread ",
+            r"^\s{0,80}(?P<detail>Stack trace of thread \d{1,20}):$",
+            "                Stack trace of thread 4242:",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             " terminated abnormally with signal ",
