@@ -129,6 +129,8 @@ _STACK: Final = 2
 _LESSON_WEIGHS: Final = 7
 """The marks of a lesson that no report had of which its writer does not speak as of his own."""
 _SOME_WEIGHS: Final = 4
+_TOP: Final = 3
+_NAME: Final = re.compile(r"#{0,2} ?[A-Za-z]+(?: [A-Za-z]+){0,3}\W{0,4}")
 _EXPLAINED: Final = 3
 """So many lines of prose explain what stands between them."""
 
@@ -148,6 +150,7 @@ def lessons_in(page: Page) -> Lessons:
     quoted = sum(line.startswith(">") for line in head)
     if 2 * quoted < sum(map(bool, head)):  # somebody else's words
         head = [line for line in head if not line.startswith(">")]
+    head = [line for line in head if not line.startswith("*** ")]  # glog's advice to its reader
     prose = [line for line in head if is_prose(line) or _HEADING.match(line) is not None]
     taught = sum(len(_LESSON.findall(line)) for line in prose)
     taught += sum(_PAGE.match(line) is not None for line in head)
@@ -187,6 +190,11 @@ def count_of_witnesses(lines: Sequence[str]) -> int:
 def _witnesses(line: str) -> int:
     """Asked twice of most lines of a text."""
     return len(_WITNESS.findall(line))
+
+
+def is_name(page: Page, at: int) -> bool:
+    """Is it a name and nothing else, on top of a text, as of what the text is about?"""
+    return at < _TOP and _NAME.fullmatch(page.lines[at]) is not None
 
 
 def is_of_a_lesson(page: Page, at: int) -> bool:

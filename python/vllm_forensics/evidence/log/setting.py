@@ -16,6 +16,7 @@ from vllm_forensics.evidence.log.changes import is_all_changes, is_list_of_chang
 from vllm_forensics.evidence.log.lessons import (
     Lessons,
     count_of_witnesses,
+    is_name,
     is_of_a_lesson,
     is_of_another_report,
     is_possible,
@@ -94,6 +95,10 @@ _GOES_ON: Final = re.compile(
 _FAR: Final = 300
 _RECORD: Final = 12
 _COMMENTS: Final = 3
+_TOP: Final = 3
+"""A line so near to a text's beginning may be its title, and no comment."""
+_COMMAND: Final = re.compile(r"(?:[$>] )?[a-z][\w./-]{0,40} (?:.{0,200} )?(?:-{1,2}[A-Za-z]|\| \w)")
+"""A command with an option, or into another."""
 _MARKED: Final = re.compile(
     r"#\s{0,2}(?:A fatal error has been|JRE version|Java VM|Problematic frame|Fatal error in|"
     r"(?:Debug c|C)heck failed|Fatal JavaScript)"
@@ -173,6 +178,8 @@ class Setting:
             if at >= len(lines):
                 heard.append(clue)
                 continue
+            if lessons is Lessons.SOME and (clue.kind is ClueKind.HEARSAY or is_name(page, at)):
+                continue
             is_handled = clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at)
             if is_handled or is_row_of_codes(lines, at, clue):
                 continue
@@ -234,6 +241,8 @@ def _is_comment_of_code(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
     near_by = lines[max(0, at - _RECORD) : at + _RECORD]
     is_record = any(_MARKED.match(line) is not None for line in near_by)
     if page.is_fenced(at) and not is_record:
+        return True
+    if at > _TOP and _COMMAND.match(lines[at + 1] if at + 1 < len(lines) else "") is not None:
         return True
     length = -1
     for step in (-1, 1):

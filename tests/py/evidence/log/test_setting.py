@@ -229,6 +229,17 @@ Exit 139
 """,
     "who would see it": "It should send an event if we notice OOMKilled:true on a pod.\n",
     "who looks for it": "I look for exit code 137 in the logs of the pods.\n",
+    "a name on top of a page that explains": """\
+Segmentation fault
+
+An access outside of a process's memory. You may see it if a pointer is not set, for example.
+""",
+    "a comment above a command": """\
+The container was small.
+
+# Verify OOMKilled and exit code 137
+docker inspect -f '{{.State.ExitCode}}' pool
+""",
     "a table of signals": """\
 SIGABRT  6   the program gave up
 SIGKILL  9   killed by SIGKILL, which none can catch
@@ -404,6 +415,13 @@ $ dmesg | grep -i fault
 # Crash of the tutorial's example code
 
 {FAULT}
+""",
+    "glog's own words": """\
+# The pool ends early
+
+*** Aborted at 1572713356 (unix time) try "date -d @1572713356" if you are using GNU date ***
+    @ 0x598a07b3 take
+    @ 0x2a2597 main
 """,
     "two ranks that died": """\
 rank 0 exited with code 137
