@@ -198,11 +198,14 @@ GPU: Final = Family(
             "(NotPresent), level: 1 (PDE), access: 0 (Read), banned: 1, aborting.",
             signal="SIGABRT",
         ),
-        Phrase(  # a title that only names it
-            ClueKind.GPU,
-            " error",
-            r"^# .{0,160}?(?P<detail>\b(?:CUDA|HIP|ROCm|cuBLAS) error\b(?!:).{0,120})",
-            "# [Bug] Crash with CUDA error when two clients connect",
+        *(
+            Phrase(  # a title that only names it; " error" alone stands in healthy lines
+                ClueKind.GPU,
+                f"{runtime} error",
+                rf"^# .{{0,160}}?(?P<detail>\b{runtime} error\b(?!:).{{0,120}})",
+                f"# [Bug] Crash with {runtime} error when two clients connect",
+            )
+            for runtime in ("CUDA", "HIP", "ROCm", "cuBLAS")
         ),
         Phrase(
             ClueKind.GPU,
