@@ -88,6 +88,10 @@ _OCCASION: Final = lazily(
 )
 """The crash is when something else takes place, or should."""
 _CONDITION: Final = lazily(r"(?i)\b(?:when(?:ever)?|if)\b")
+_MAY: Final = re.compile(
+    r"(?i)\b(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?\W{0,3}$"
+)
+"""Whoever says so, it has not."""
 _MAINTAINS: Final = lazily(
     r"(?i)\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|merge request)\b|"
     r"^\W{0,4}(?:(?:(?:also|partially) )?(?:fix|fixes|closes|resolves|addresses|implements)\b:? "
@@ -208,7 +212,7 @@ def is_reported(crash: re.Match[str], *, is_title: bool = False) -> bool:
 
 def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     """Does the crash hang on a word beside it: one that deals with it, denies it or awaits it?"""
-    if any(one.search(before) is not None for one in (_MENDING, _OCCASION, _NOT)):
+    if any(one.search(before) is not None for one in (_MENDING, _OCCASION, _NOT, _MAY)):
         return True
     return not is_verb(crash) and _DEALS.match(after) is not None
 
