@@ -9,9 +9,17 @@ from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
 _DEATHS: Final = (
-    r"(?:Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted|"
-    r"Trace/breakpoint trap|Bad system call)"
+    "Segmentation fault",
+    "Bus error",
+    "Illegal instruction",
+    "Floating point exception",
+    "Aborted",
+    "Trace/breakpoint trap",
+    "Bad system call",
 )
+_DEATH: Final = f"(?:{'|'.join(_DEATHS)})"
+_TELLER: Final = r"^(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?"
+"""Before a death: the script and its line, or the number of the job."""
 _COMMAND: Final = (
     r" {1,40}(?:\w{1,40}=\S{0,200} {1,9}){0,8}(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})"
 )
@@ -125,22 +133,27 @@ SHELL: Final = Family(
             Phrase(
                 ClueKind.SIGNAL,
                 word,
-                r"^(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?(?:"
-                r"(?P<pid>\d{2,20}):? |\d )?"
-                rf"(?P<signal>{word})(?:: \d+)?(?:(?: *\(core dumped\))?(?(pid){_COMMAND}|(?!))|"
-                r" *(?:\(core ?dump(?:ed)?\)|$|  +\S|(?=[./])))",
+                rf"{_TELLER}(?P<pid>\d{{2,20}}) (?P<signal>{word})(?:: \d+)?"
+                rf"(?: *\(core dumped\))?{_COMMAND}",
+                f"run.sh: line 4: 4242 {word}      (core dumped) python serve.py",
+            )
+            for word in _DEATHS
+        ),
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                word,
+                rf"{_TELLER}(?:(?P<pid>\d{{2,20}}):? |\d )?(?P<signal>{word})(?:: \d+)?"
+                r" *(?:\(core ?dump(?:ed)?\)|$|  +\S|(?=[./]))",
                 example,
             )
             for word, example in (
-                (
-                    "Segmentation fault",
-                    "run.sh: line 4: 4242 Segmentation fault      (core dumped) python serve.py",
-                ),
+                ("Segmentation fault", "Segmentation fault (core dumped)"),
                 ("Bus error", "Bus error (core dumped)"),
                 ("Illegal instruction", "Illegal instruction (core dumped)"),
                 ("Floating point exception", "Floating point exception (core dumped)"),
                 ("Abort trap", "Abort trap: 6"),
-                ("Aborted", "run.sh: line 4: 4242 Aborted                 (core dumped) ./serve"),
+                ("Aborted", "[1]+  Aborted                 (core dumped) ./serve"),
                 ("Trace/breakpoint trap", "Trace/breakpoint trap (core dumped)"),
                 ("Memory fault", "ksh: 4242: Memory fault(coredump)"),
             )
@@ -154,17 +167,17 @@ SHELL: Final = Family(
                 f"timeout: Segmentation fault {needle}",
             )
             for needle, deaths in (
-                ("(core dumped)", _DEATHS),
+                ("(core dumped)", _DEATH),
                 # in titles
-                ("(Core dumped)", f"(?i:{_DEATHS})"),
-                ("(Core Dumped)", f"(?i:{_DEATHS})"),
-                ("(CORE DUMPED)", f"(?i:{_DEATHS})"),
+                ("(Core dumped)", f"(?i:{_DEATH})"),
+                ("(Core Dumped)", f"(?i:{_DEATH})"),
+                ("(CORE DUMPED)", f"(?i:{_DEATH})"),
             )
         ),
         Phrase(
             ClueKind.SIGNAL,
             "\uff08core dumped",
-            rf"(?P<signal>{_DEATHS}) ?\uff08core dumped",
+            rf"(?P<signal>{_DEATH}) ?\uff08core dumped",
             "Floating point exception\uff08core dumped\uff09",
         ),
         *(
