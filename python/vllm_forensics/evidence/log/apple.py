@@ -34,6 +34,13 @@ APPLE: Final = Family(
             "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
             signal="SIGSEGV",
         ),
+        Phrase(  # gdb's, there
+            ClueKind.SIGNAL,
+            "received signal EXC_",
+            r"\breceived signal EXC_(?:BAD_ACCESS|BAD_INSTRUCTION)\b",
+            "Program received signal EXC_BAD_ACCESS, Could not access memory.",
+            signal="SIGSEGV",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "stop reason = signal ",

@@ -53,9 +53,10 @@ _SURVIVED: Final = re.compile(r"code 0x(?:8001010[0-9a-f]|40010006|406d1388|e06d
 """Windows' exceptions that somebody further out catches: COM's, a debugger's, C++'s and .NET's."""
 _DAMAGE: Final = re.compile(r"bad (?:leading|trailing) pad byte|bad ID: Allocated using API")
 """Of the interpreter's own allocator with PYTHONMALLOC=debug."""
-_FIRST: Final = "(most recent call first):"
+_FIRST: Final = "(most recent call first"
 _THREAD: Final = re.compile(
-    r"\s*(?:(?P<current>Current thread|Stack)|Thread)\b[^\"]{0,120}\(most recent call first\):"
+    r"\s*(?:(?P<current>Current thread|Stack)|Thread)\b[^\"]{0,120}"
+    r"\(most recent call first(?:, approximate line numbers)?\):"  # the latter is PyPy's
 )
 _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9}|\?{1,3}),? in "
