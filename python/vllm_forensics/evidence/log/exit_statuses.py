@@ -116,6 +116,16 @@ def _windows() -> tuple[Phrase, ...]:
     )
 
 
+def _spelled(
+    pattern: str, *spellings: tuple[str, str], in_prose: bool = True
+) -> tuple[Phrase, ...]:
+    """One phrase for each needle and example of a pattern."""
+    return tuple(
+        Phrase(ClueKind.CHILD, needle, pattern, example, of_another=True, in_prose=in_prose)
+        for needle, example in spellings
+    )
+
+
 STATUSES: Final = Family(
     source="an exit status",
     phrases=(
@@ -127,57 +137,48 @@ STATUSES: Final = Family(
             of_another=True,
         ),
         *_windows(),
-        *(
-            Phrase(ClueKind.CHILD, needle, _TOLD, example, of_another=True, in_prose=True)
-            for needle, example in (
-                ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
-                ("code: 13", "container exited with non-zero code: 137"),
-                ("code=13", "Task exited with return code=139"),
-                ("code -", "The child process exited with code -11"),
-                ("code: -", "the executor has exited with a non-zero code: -9"),
-                ("status 13", "State changed from up to crashed: process exited with status 137"),
-                ("status: 13", "process exited with status: 134"),
-                ("status -", "command failed with status -6"),
-            )
+        *_spelled(
+            _TOLD,
+            ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
+            ("code: 13", "container exited with non-zero code: 137"),
+            ("code=13", "Task exited with return code=139"),
+            ("code -", "The child process exited with code -11"),
+            ("code: -", "the executor has exited with a non-zero code: -9"),
+            ("status 13", "State changed from up to crashed: process exited with status 137"),
+            ("status: 13", "process exited with status: 134"),
+            ("status -", "command failed with status -6"),
         ),
-        *(
-            Phrase(ClueKind.CHILD, needle, _TELLS, example, of_another=True, in_prose=True)
-            for needle, example in (
-                ("code 13", "# Crashing in production with exit code 139"),
-                ("code: 13", "The pod crashes with exit code: 139"),
-                ("code -", "The test runner fails with code -11"),
-                ("code=-", "the launcher exits with return code=-6"),
-                ("status 13", "The import dies with status 134"),
-            )
+        *_spelled(
+            _TELLS,
+            ("code 13", "# Crashing in production with exit code 139"),
+            ("code: 13", "The pod crashes with exit code: 139"),
+            ("code -", "The test runner fails with code -11"),
+            ("code=-", "the launcher exits with return code=-6"),
+            ("status 13", "The import dies with status 134"),
         ),
-        *(
-            Phrase(ClueKind.CHILD, needle, _SAW, example, of_another=True, in_prose=True)
-            for needle, example in (
-                ("code 13", "I ran into exit code 137 on the second node"),
-                ("code: 13", "We always get the error code: 139"),
-                ("code -", "I got the error code -11"),
-                ("status 13", "I see exit status 139"),
-            )
+        *_spelled(
+            _SAW,
+            ("code 13", "I ran into exit code 137 on the second node"),
+            ("code: 13", "We always get the error code: 139"),
+            ("code -", "I got the error code -11"),
+            ("status 13", "I see exit status 139"),
         ),
-        *(
-            Phrase(ClueKind.CHILD, needle, _TITLED, example, of_another=True)
-            for needle, example in (
-                ("code 13", "# Job exit code 137"),
-                ("code: 13", "# [Bug] exit code: 139 in the pool"),
-                ("status 13", "# Exit status 134 on import"),
-            )
+        *_spelled(
+            _TITLED,
+            ("code 13", "# Job exit code 137"),
+            ("code: 13", "# [Bug] exit code: 139 in the pool"),
+            ("status 13", "# Exit status 134 on import"),
+            in_prose=False,
         ),
-        *(
-            Phrase(ClueKind.CHILD, needle, _LABELLED, example, of_another=True, in_prose=True)
-            for needle, example in (
-                ("ode: 13", "Exit code: 139"),
-                ("ode=13", "task 7 done (exit_code=137)"),
-                ("ode = 13", "exit code = 139"),
-                ("ODE: 13", "=   EXIT CODE: 139"),
-                ("tatus: 13", "  Exit status: 139"),
-                ("tatus=13", "exit_status=139"),
-                ("ode is 13", "Container killed on request. Exit code is 137"),
-            )
+        *_spelled(
+            _LABELLED,
+            ("ode: 13", "Exit code: 139"),
+            ("ode=13", "task 7 done (exit_code=137)"),
+            ("ode = 13", "exit code = 139"),
+            ("ODE: 13", "=   EXIT CODE: 139"),
+            ("tatus: 13", "  Exit status: 139"),
+            ("tatus=13", "exit_status=139"),
+            ("ode is 13", "Container killed on request. Exit code is 137"),
         ),
         *(
             Phrase(
@@ -222,23 +223,21 @@ STATUSES: Final = Family(
             of_another=True,
             in_prose=True,
         ),
-        *(
-            Phrase(ClueKind.CHILD, needle, _BARE, example, of_another=True, in_prose=True)
-            for needle, example in (
-                ("xits 13", "the import intermittently exits 139"),
-                ("xits with 13", "the job exits with 139"),
-                ("xit with 13", "all containers exit with 137 code"),
-                ("xit 13", "pool.sh: exit 134"),
-                ("xit: 13", "exit: 139"),
-                ("XIT: 13", "EXIT: 139"),
-                ("xit=13", "exit=139"),
-                ("xited 13", "the job exited 137"),
-                ("xited with 13", "the server exited with 139 again"),
-                ("xited: 13", "child exited: 139"),
-                ("rc=13", "done, rc=139"),
-                ("rc: 13", "task rc: 134"),
-                ("rc = 13", "rc = 139"),
-            )
+        *_spelled(
+            _BARE,
+            ("xits 13", "the import intermittently exits 139"),
+            ("xits with 13", "the job exits with 139"),
+            ("xit with 13", "all containers exit with 137 code"),
+            ("xit 13", "pool.sh: exit 134"),
+            ("xit: 13", "exit: 139"),
+            ("XIT: 13", "EXIT: 139"),
+            ("xit=13", "exit=139"),
+            ("xited 13", "the job exited 137"),
+            ("xited with 13", "the server exited with 139 again"),
+            ("xited: 13", "child exited: 139"),
+            ("rc=13", "done, rc=139"),
+            ("rc: 13", "task rc: 134"),
+            ("rc = 13", "rc = 139"),
         ),
         Phrase(
             ClueKind.CHILD,
