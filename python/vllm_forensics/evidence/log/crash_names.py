@@ -10,16 +10,20 @@ from vllm_forensics.evidence.log.phrases import ended_by, signal_in
 _FAULT: Final = r"f(?=[a-z]{0,3}u)(?=[a-z]{0,4}t)[alut]{3,5}"
 """`fault`, and how it is mistyped."""
 _STATUS: Final = r"139|13[2456]"
+_KILLED: Final = (
+    r"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?killed"
+    r"(?! (?:by (?!oom|the oom|the kernel)|it\b|the\b|my\b|an?\b|all\b|off\b|process))"
+)
 DEATH: Final = re.compile(
-    rf"(?ia)(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
-    r"segmentation violations?|\u6bb5\u9519\u8bef|SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
+    rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
+    r"segmentation (?:violations?|fail)|SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
     r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
-    r"floating[ -]point exceptions?|signal \(?11\)?|"
+    rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|{_KILLED}|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
-    rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])"
-    r"(?:\W{0,3}core[ -]dump(?:ed)?\b\)?)?"
+    rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|\u6bb5\u9519\u8bef)"
+    r"(?:\W{0,3}core[ -]dump(?:ed)?\b\W?\)?)?"
 )
 """A fatal signal, by its name or status, or in somebody's words."""
 _SEGMENTS: Final = {"se", "\u6bb5\u9519"}
@@ -29,16 +33,26 @@ HEAP: Final = re.compile(
     r"corrupted (?:size|double)|(?:free|malloc|realloc)\(\): [a-z])"
 )
 """A damaged heap, by the words of whoever noticed it."""
+HANG: Final = re.compile(
+    r"(?ia)(?<![\w.-])(?:hangs|hanging|hung|freezes|froze|frozen|deadlock(?:s|ed)|"
+    r"hang(?= (?:in|on|at|when|while|during|after)\b)|(?:is|gets?|got|getting) stuck)(?![\w-])"
+)
+"""A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
-    r"dies|died|dying|(?:is|was|gets|got|being) killed|aborts|aborted|panics|panicked)(?![\w-])|"
+    r"dies|died|dying|killed|panics|panicked)(?![\w-])|"
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|\ud06c\ub798\uc2dc"
 )
 """An end, and not of what."""
 _VERB: Final = re.compile(
-    r"(?i)(?:faults|faulted|faulting|SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
-    r"dying|killed|aborts|aborted|panic\w+)$"
+    r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
+    r"dying|killed|panic\w+)$"
 )
+
+
+def may_name_a_crash(text: str) -> bool:
+    """Does it hold a crash's name, whatever it says of it?"""
+    return any(name.search(text) is not None for name in (DEATH, HEAP, HANG, CRASH))
 
 
 def signal_of(death: re.Match[str]) -> str | None:

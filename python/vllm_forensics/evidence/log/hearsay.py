@@ -15,8 +15,10 @@ from typing import Final
 from vllm_forensics.evidence.log.crash_names import (
     CRASH,
     DEATH,
+    HANG,
     HEAP,
     is_verb,
+    may_name_a_crash,
     signal_of,
     status_of,
 )
@@ -25,6 +27,7 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.page import Page, is_printed
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.reports import (
+    Form,
     is_lesson,
     is_list_of_news,
     is_maintainers,
@@ -49,7 +52,10 @@ _PID: Final = re.compile(r"(?i)\bpid[ :=#]{0,3}(\d{1,9})\b")
 _MAX: Final = 5
 _SHOWN: Final = 120
 _BARE: Final = 6
-_HEAD: Final = 60
+_SHORT: Final = 30
+"""A text of so few lines is a message."""
+_KINDS: Final = {HEAP: ClueKind.HEAP, HANG: ClueKind.HANG}
+HEAD: Final = 60
 """So many lines are read of a text that holds nothing else."""
 
 
@@ -76,7 +82,7 @@ class Hearsay:
         if not title.is_marked:
             return None
         self._title = LogLine(title.number, "", title.text)
-        clue = self._told_in(self._title, (DEATH, CRASH))
+        clue = self._told_in(self._title, (DEATH, CRASH), Form.TITLE)
         self._is_event = clue is None or clue.kind is ClueKind.HEARSAY
         return clue
 
@@ -84,18 +90,30 @@ class Hearsay:
         """What the line says of a crash, by the name of its signal."""
         if line.number == self._title.number or self._told >= _MAX:
             return None
-        clue = self._told_in(line)
+        clue = self._told_in(line, (DEATH,), Form.SENTENCE)
         self._told += clue is not None
         return clue
 
-    def alone(self, page: Page) -> Iterator[Clue]:
-        """What the sentences of a text say of an end in which nothing else is told."""
-        for number, text in enumerate(page.lines[:_HEAD], start=1):
+    def alone(self, lines: Sequence[str]) -> Iterator[Clue]:
+        """What the first sentences of a text say of an end in which nothing else is told."""
+        if not may_name_a_crash("\n".join(lines)):
+            return
+        page = Page(lines)
+        is_message = (
+            (self._title.number and self._is_event)
+            or len(lines) <= _SHORT
+            or count_of_witnesses(lines) > 0
+        )
+        form = Form.MESSAGE if is_message else Form.SENTENCE
+        for number, text in enumerate(lines, start=1):
             is_title = number == self._title.number
             if page.is_fenced(number - 1) or (not is_title and is_printed(text)):
                 continue
-            line = self._title if is_title else LogLine(number, "", text)
-            clue = self._told_in(line, (HEAP,) if is_title else (DEATH, HEAP, CRASH))
+            if is_title:
+                clue = self._told_in(self._title, (HEAP, HANG), Form.TITLE)
+            else:
+                names = (DEATH, HEAP, HANG, CRASH) if is_message else (DEATH,)
+                clue = self._told_in(LogLine(number, "", text), names, form)
             if clue is not None and clue.kind is not ClueKind.MENTION:
                 yield clue
 
@@ -108,7 +126,7 @@ class Hearsay:
             elif self._is_event and not self._is_work:
                 yield replace(clue, is_told=True)
 
-    def _told_in(self, line: LogLine, names: Sequence[re.Pattern[str]] = (DEATH,)) -> Clue | None:
+    def _told_in(self, line: LogLine, names: Sequence[re.Pattern[str]], form: Form) -> Clue | None:
         """The crash that is reported in a line; else one that it speaks of."""
         found: list[re.Match[str]] = []
         for match in (match for name in names for match in name.finditer(line.text)):
@@ -116,10 +134,9 @@ class Hearsay:
                 found.append(match)
         if not found:
             return None
-        is_title = line.number == self._title.number
         is_person = _RECORD.match(line.text) is None and not is_marked(line.text)
         if is_person and not self._is_work:
-            told = (one for one in found if is_reported(one, is_title=is_title))
+            told = (one for one in found if is_reported(one, form))
             crash = next(told, None)
             if crash is not None:
                 return _clue(line, crash)
@@ -141,10 +158,9 @@ def _is_explained(lines: Sequence[str]) -> bool:
 def _clue(line: LogLine, match: re.Match[str]) -> Clue:
     start = max(0, match.start() - _SHOWN // 2)
     place = place_named(line.text, match.start(), match.end())
-    is_heap = match.re is HEAP
     pid = _PID.search(line.text)
     return replace(
-        clue_at(line, ClueKind.HEAP if is_heap else ClueKind.HEARSAY, "somebody"),
+        clue_at(line, _KINDS.get(match.re, ClueKind.HEARSAY), "somebody"),
         of_another=True,
         is_told=True,
         pid=int(pid[1]) if pid is not None else None,

@@ -8,6 +8,7 @@ handler`), on an occasion (`a stack on each segfault`) or on a doubt (`may crash
 from __future__ import annotations
 
 import re
+from enum import Enum, auto
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
@@ -24,7 +25,7 @@ _MENDS: Final = (
     rf"(?:{_DEALING}|add|allow|implement|support|improv|introduc|harden|refactor|replac|revert|skip|"
     r"ensur|expos|enabl|disabl|correct|clarif|bump|clean|provid|register|symboli[sz]|"
     r"do(?:es)?n['\u2019]t|do not|unbreak|validat|verif|merg|reduc|restor|rework|rewrit|tolerat|"
-    r"treat|forward|emit|wish|want|retry|(?:auto-?)?restart|better|automatic|optional)"
+    r"treat|forward|emit|wish|want|retry|(?:auto-?)?restart|better|automatic|optional|let)"
 )
 _WORK: Final = (
     r"(?:mak|mov|report|install|generat|dump|print|show|display|log|trac|turn|convert|set|stop|test|"
@@ -32,11 +33,18 @@ _WORK: Final = (
 )
 """Verbs of changes that are nouns as well: `Update to 2.0 crashes`."""
 _FORM: Final = r"(?:e|y|s|es|ies|ed|d|ied|ing|ping|ting|ging|er|ers|or)?(?![\w.(:-])"
-_MENDING: Final = lazily(
-    rf"(?i)\b(?:{_DEALING}|report){_FORM}"
-    r"(?: (?:for|of|against|with|from|some|the|an?|all|any|[\w'/-]{2,20})){0,5} \W{0,3}$"
+_GAP: Final = (
+    r"(?: (?!causes?|caused|leads?|results?|triggers|makes|gives|throws|gets?|got|and|then|but|now|"
+    r"still|so)[\w'/-]{1,20}){0,5} \W{0,3}$"
 )
+"""Between a verb and the crash that is its object stands no other verb."""
+_MENDING: Final = lazily(rf"(?i)\b(?:{_DEALING}|report){_FORM}{_GAP}")
 """What is done with a crash, right before its name."""
+_MAKING: Final = lazily(
+    rf"(?i)\b(?:{_MENDS}|let|mak|generat|creat|collect|captur|writ|updat|support|get|take|need|want|"
+    rf"should|us){_FORM}{_GAP}"
+)
+"""What is done so that there are core dumps."""
 _DEALS: Final = lazily(
     rf"(?i)[ -](?:(?:{_DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|hook|support|"
     r"unit|auto|restart|safe|guide|tutorial|faq|dialog|page|counter|rate|frame|opcode|encoding|"
@@ -69,26 +77,30 @@ _TEACHES: Final = lazily(
 )
 _ABOUT: Final = lazily(
     r"(?i)\b(?:feature request|proposal|release notes|change ?log|changes in|fixes since|faq|"
-    r"version history|what's new|tutorial|user guide|cheat ?sheet)\b"
+    r"version history|what's new|user guide|cheat ?sheet)\b"
 )
 _DOUBT: Final = lazily(
     r"(?i)\b(?:may|might|could|can|would|should|potential(?:ly)?|possib(?:le|ly|ility)|likely|"
     r"if (?:you|your|a|an|one)|unless|whether|e\.g\.|such as|like (?:an?|the)|either|instead of|"
     r"rather than|no longer|no more|without|cannot|can't|rarely|usually|typically|often|means?|"
-    r"when(?:ever)? (?:you|your|an?|one|programs|processes)|either|seem(?:s|ed)?|reasons?|causes:|"
-    r"(?:any|every|each) \w{1,20} (?:that|which|who)|ever|chance|risk|avoid\w{0,3}|"
+    r"seem(?:s|ed)? to (?:cause|lead|result)|"
+    r"when(?:ever)? (?:you|your|an?|one|programs|processes)|reasons?|causes:|"
+    r"(?:any|every|each|(?<!\w )an?) \w{1,20} (?:that|which|who)|ever|chance|risk|avoid\w{0,3}|"
     r"prevent\w{0,3})\b(?![-:])"
 )
-_NOT: Final = lazily(r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$")
+_NOT: Final = lazily(
+    r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$"
+)
 _OCCASION: Final = lazily(
-    r"(?i)\b(?:on|upon|for|about|against|in case of|when(?:ever)?|if|than|how|why|"
+    r"(?i)\b(?:on|upon|for|as|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
-    r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$"
+    r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"
+    r"\S \b(?:when(?:ever)?|if|in case)(?: [\w'-]{1,20}){1,3} $"
 )
 """The crash is when something else takes place, or should."""
 _CONDITION: Final = lazily(r"(?i)\b(?:when(?:ever)?|if)\b")
-_MAY: Final = re.compile(
+_MAY: Final = lazily(
     r"(?i)\b(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?\W{0,3}$"
 )
 """Whoever says so, it has not."""
@@ -106,7 +118,7 @@ _CJK_BESIDE: Final = lazily(rf"[{_CJK}][\s\"'`:\uff1a]{{0,3}}$")
 _CJK_BEHIND: Final = lazily(rf"[\s\"'`:\uff1a]{{0,3}}[{_CJK}]")
 _CJK_DOUBT: Final = lazily(
     r"\u5982\u679c|\u82e5|\u53ef\u80fd|\u4f1a\u5bfc\u81f4|\u5982\u4f55|\u600e\u4e48|\u907f\u514d|"
-    r"\u4fee\u590d|\u89e3\u51b3|\u9632\u6b62|\u4ec0\u4e48\u662f|\u4fee\u6b63|\u5bf9\u7b56|\u5bfe\u7b56"
+    r"\u4fee\u590d|\u89e3\u51b3|\u9632\u6b62|\u4ec0\u4e48\u662f|\u4fee\u6b63|\u5bf9\u7b56|\u5bfe\u7b56|\u5e0c\u671b"
 )
 """In Chinese: if, may, how, avoid, mend, what is."""
 _OPENS: Final = lazily(
@@ -126,6 +138,12 @@ _SAW: Final = lazily(
     r"(?: \w+)? (?:with|in|of|by|due to|because of))\b[^.;:]{0,40}$"
 )
 """Stands before the crash's name where somebody saw it."""
+_SUBJECT: Final = lazily(
+    r"(?i)(?:\b(?:it|which|and|then|that|\w*(?:server|python|script|program|process|engine|core|"
+    r"worker|llm|llama|kernel|code))|`)(?: (?:is|just|always|still|randomly|immediately|now|then|"
+    r"also))? $"
+)
+"""Before a verb: who did."""
 _HAPPENED: Final = lazily(
     r"(?i)[^.;:]{0,20}? (?:(?:is|was|are|were|gets|got) (?:raised|thrown|reported|triggered|seen)|"
     r"occurred|happened|happens|occurs)\b"
@@ -133,7 +151,7 @@ _HAPPENED: Final = lazily(
 _ALTERNATIVE: Final = lazily(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
 """One of several things that there may have been."""
 _EXPLAINED: Final = lazily(
-    r"(?i)\W{0,4}(?:\([^()]{1,40}\) )?(?:also known|means?\b|"
+    r"(?i)\W{0,4}(?:\([^()]{1,40}\) )?(?:(?:can|could|may|might|would|will) |also known|means?\b|"
     r"(?:is|are)\b(?! (?:raised|thrown|reported|triggered|seen|happening|occurring|still|back|"
     r"produced|due|in|at|not|reproducible|caused by (?:the|my|this)))|"
     r"(?:occurs?|happens?) when (?!I|we|my)|refers|stands for|denotes|indicates|signif|"
@@ -187,38 +205,50 @@ def is_maintainers(line: str) -> bool:
     return _MAINTAINS.search(line) is not None
 
 
-def is_reported(crash: re.Match[str], *, is_title: bool = False) -> bool:
+class Form(Enum):
+    """How people write: the shorter, the less is said of who saw what."""
+
+    TITLE = auto()
+    MESSAGE = auto()
+    """A sentence of a text that somebody wrote about what he saw, and of little else."""
+    SENTENCE = auto()
+
+
+def is_reported(crash: re.Match[str], form: Form) -> bool:
     """Does a title or sentence say that the crash that it names took place?"""
     text, start, end = crash.string, crash.start(), crash.end()
     begin = max((m.end() for m in _CLAUSE.finditer(text, 0, start)), default=0)
     before, after = text[begin:start], text[end:]
-    if _CJK_DOUBT.search(text) is not None or _is_object(crash, before, after):
+    if _CJK_DOUBT.search(text) is not None or voice_of(text, start, end) is Voice.SHOWN:
         return False
-    if _WITNESS.search(text) is None and _EXPLAINED.match(after) is not None:
+    if _is_object(crash, before, after) or _is_doubtful(text, before, after, form):
         return False
-    if _WITNESS.search(before) is None and _is_doubtful(before, after, is_title=is_title):
-        return False
-    if voice_of(text, start, end) is Voice.SHOWN:
-        return False
-    return is_title or (
-        is_verb(crash)
-        or _OPENS.fullmatch(before) is not None
-        or _SAW.search(before) is not None
-        or _HAPPENED.match(after) is not None
-        or _CJK_BESIDE.search(before) is not None
-        or _CJK_BEHIND.match(after) is not None
-    )
+    if form is Form.TITLE or _SAW.search(before) or _HAPPENED.match(after):
+        return True
+    if form is Form.SENTENCE:
+        return is_verb(crash) and _SUBJECT.search(before) is not None
+    return is_verb(crash) or _OPENS.fullmatch(before) is not None or _is_beside_cjk(before, after)
+
+
+def _is_beside_cjk(before: str, after: str) -> bool:
+    return _CJK_BESIDE.search(before) is not None or _CJK_BEHIND.match(after) is not None
 
 
 def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     """Does the crash hang on a word beside it: one that deals with it, denies it or awaits it?"""
     if any(one.search(before) is not None for one in (_MENDING, _OCCASION, _NOT, _MAY)):
         return True
+    if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:
+        return True
     return not is_verb(crash) and _DEALS.match(after) is not None
 
 
-def _is_doubtful(before: str, after: str, *, is_title: bool) -> bool:
-    """May it have happened, or when something else does?"""
+def _is_doubtful(text: str, before: str, after: str, form: Form) -> bool:
+    """May it have happened, or when something else does, or is it explained?"""
+    if _WITNESS.search(text) is None and _EXPLAINED.match(after) is not None:
+        return True
+    if _WITNESS.search(before) is not None:
+        return False
     if _DOUBT.search(before) is not None or _ALTERNATIVE.match(after) is not None:
         return True
-    return not is_title and _CONDITION.search(before) is not None
+    return form is not Form.TITLE and _CONDITION.search(before) is not None

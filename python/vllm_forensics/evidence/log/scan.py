@@ -14,7 +14,7 @@ from typing import Final
 from vllm_forensics.evidence.log import hearsay, openers, python_traceback, records, titles, unnamed
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
-from vllm_forensics.evidence.log.hearsay import Hearsay
+from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines
 from vllm_forensics.evidence.log.native_stack import (
@@ -23,7 +23,6 @@ from vllm_forensics.evidence.log.native_stack import (
 )
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
-from vllm_forensics.evidence.log.page import Page
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     link,
@@ -166,7 +165,7 @@ class _Scanner:
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = list(self._hearsay.judged(clues))
         if all(clue.kind in _OF_PEOPLE for clue in clues):
-            clues += self._hearsay.alone(Page(self._setting.lines()))
+            clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)
         printed = self._setting.printed(clues)
         return IncidentReading(

@@ -15,7 +15,8 @@ _FUNCTION: Final = (
     r"(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Za-z_]\w{0,80}(?=\([\w=\"'., \[\]]{0,80}\))|"  # take(3)
     r"_{1,2}[A-Za-z]\w{2,80}(?![\w.])|"  # _take
     r"(?-i:[a-z]{1,20}(?:[A-Z][a-z0-9]{1,20}){2,8})(?![\w./-])|"  # takeBlockFast
-    r"[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){1,8}(?![\w./-])|"  # take_block
+    r"[A-Za-z][A-Za-z0-9]{0,30}(?:_[A-Za-z0-9]{1,30}){1,8}(?![\w./-])|"  # take_block
+    r"[A-Za-z]\w{2,60}(?= (?:function|method)\b)|"
     r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}(?![\w.])"  # pool.take
 )
 _FILE: Final = lazily(
@@ -24,9 +25,11 @@ _FILE: Final = lazily(
 )
 _NAMED: Final = lazily(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
 _PLACE: Final = lazily(
-    r"(?i)[^.;\n]{0,60}?\b(?:in|at|inside|within|during|calling|call(?:s|ed)? to|from|of|by|using|"
-    r"executing|with|running|function|method|module) (?:the |an? |function |method |module )?"
+    r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|using|executing|"
+    r"with|running|function|method|module) (?:the |an? |function |method |module )?"
 )
+"""Behind such a word of the same sentence the place stands."""
+_BEHIND: Final = lazily(r"[^.;\n]{0,80}(?:\.(?=\w)[^.;\n]{0,40}){0,3}")
 _WHO: Final = lazily(
     r"(?i)\b(?P<name>EngineCore|engine core|workers?|actors?|scheduler|API ?server)\b[^.;:]{0,40}$"
 )
@@ -66,19 +69,16 @@ _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
 
 def place_named(text: str, start: int, end: int) -> NativeCall | None:
     """The function or library that a sentence says the crash between start and end was in."""
-    behind = _PLACE.match(text, end)
-    spots = [behind.end()] if behind is not None else []
+    behind = _BEHIND.match(text, end)
+    stop = behind.end() if behind is not None else end
+    found = [_NAMED.match(text, one.end()) for one in _PLACE.finditer(text, end, stop)]
     subject = _CALLED.search(text[:start])
-    found = [_NAMED.match(text, spot) for spot in spots]
     if subject is not None:
         found.append(_NAMED.match(text[:start], subject.start()))
-    for match in found:
-        if match is None:
-            continue
+    for match in filter(None, found):
         library, function = match["library"], match["function"]
-        if function is not None and _FILE.match(function) is not None:
-            continue
-        return NativeCall(function=function, module=library)
+        if function is None or _FILE.match(function) is None:
+            return NativeCall(function=function, module=library)
     return None
 
 

@@ -146,12 +146,11 @@ class Setting:
         last = [line for line in self._head[-_LAST:].split(b"\n") if line.strip()][-2:]
         return any(_SUCCEEDS.search(line) is not None for line in last)
 
-    def lines(self) -> list[str]:
+    def lines(self, most: int = _KEPT) -> list[str]:
         """The beginning's lines."""
-        return [
-            line[: 3 * _MAX_LINE].decode("utf-8", "replace")[:_MAX_LINE].rstrip()
-            for line in self._head.split(b"\n")
-        ]
+        lines = self._head.split(b"\n", most)[:most]
+        cut = (line[: 3 * _MAX_LINE].decode("utf-8", "replace") for line in lines)
+        return [line[:_MAX_LINE].rstrip() for line in cut]
 
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""

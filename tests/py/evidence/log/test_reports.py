@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from vllm_forensics.evidence.log.crash_names import CRASH, DEATH, HEAP, signal_of
+from vllm_forensics.evidence.log.crash_names import CRASH, DEATH, HANG, HEAP, signal_of
 from vllm_forensics.evidence.log.reports import (
+    Form,
     is_of_work,
     is_reported,
 )
@@ -14,7 +15,7 @@ from vllm_forensics.evidence.log.sentence_names import place_named, process_name
 
 def crash_in(text: str) -> re.Match[str]:
     """The crash that a text names."""
-    found = DEATH.search(text) or HEAP.search(text) or CRASH.search(text)
+    found = next(filter(None, (name.search(text) for name in (DEATH, HEAP, HANG, CRASH))), None)
     assert found is not None
     return found
 
@@ -35,13 +36,18 @@ def crash_in(text: str) -> re.Match[str]:
         "Random sigsegvs",
         "double free error in the pool",
         "[Bug]: engine dies when loading",
+        "Lots of core dumps when a tutorial runs",
+        "Killed while loading the pool",
+        "Memory grows -> serve is killed",
+        "Pool seems to crash on a second GPU",
+        "serve hangs when the pool is full",
         "\u8fd0\u884c\u65f6\u51fa\u73b0Illegal instruction\u9519\u8bef",
         "\u670d\u52a1\u610f\u5916\u5d29\u6e83",
     ],
 )
 def test_a_title_that_reports(title: str) -> None:
     assert not is_of_work(title)
-    assert is_reported(crash_in(title), is_title=True)
+    assert is_reported(crash_in(title), Form.TITLE)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +70,15 @@ def test_a_title_that_reports(title: str) -> None:
         "heap corruption spotter",
         "Potential segfault in the parser",
         "No segfault any more",
+        "Let users enable core dumps",
+        "Support core dumps of the engine",
+        "The pool should handle SIGSEGV",
+        "own message when the app crashes?",
         "\u5982\u4f55\u89e3\u51b3Segmentation fault",
     ],
 )
 def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
-    assert is_of_work(title) or not is_reported(crash_in(title), is_title=True)
+    assert is_of_work(title) or not is_reported(crash_in(title), Form.TITLE)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +94,7 @@ def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
     ],
 )
 def test_a_sentence_that_reports(sentence: str) -> None:
-    assert is_reported(crash_in(sentence))
+    assert is_reported(crash_in(sentence), Form.MESSAGE)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +106,13 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         "A segmentation fault is an error of access.",
         "Should we catch SIGSEGV and print a stack?",
         "In case of segfault a stack is printed",
+        "A crash can be triggered by anything.",
+        "Any pod that needs more is killed.",
+        "SIGSEGV would be sent to the worker",
     ],
 )
 def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
-    assert not is_reported(crash_in(sentence))
+    assert not is_reported(crash_in(sentence), Form.MESSAGE)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +125,8 @@ def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
         ("error 139 exit code", "SIGSEGV"),
         ("exit code -6", "SIGABRT"),
         ("bus-error", "SIGBUS"),
+        ("Aborted ( core dumped )", "SIGABRT"),
+        ("the server was killed", "SIGKILL"),
     ],
 )
 def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
@@ -128,6 +143,10 @@ def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
         ("Segmentation fault in `pool.nn.take`", "pool.nn.take"),
         ("segfault at pool.cpp:125", None),
         ("Crash in version 2.0.1", None),
+        ("Segfault when __take__ is called", "__take__"),
+        ("segfault from calling `_take` of a pool", "_take"),
+        ("crash in take function in pool.c", "take"),
+        ("Null pointer crash in Pool_Take", "Pool_Take"),
         ("Segfault on startup", None),
     ],
 )
