@@ -16,7 +16,8 @@ _KILLED: Final = (
 )
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
-    r"segmentation (?:violations?|fail)|SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
+    r"segmentation (?:violations?|fail)|error of segmentation|"
+    r"SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
     r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|{_KILLED}|"
@@ -26,7 +27,7 @@ DEATH: Final = re.compile(
     r"(?:\W{0,3}core[ -]dump(?:ed)?\b\W?\)?)?"
 )
 """A fatal signal, by its name or status, or in somebody's words."""
-_SEGMENTS: Final = {"se", "\u6bb5\u9519"}
+_SEGMENTS: Final = {"se", "er", "\u6bb5\u9519"}
 HEAP: Final = re.compile(
     r"(?ia)(?<![\w.-])(?:dou?ble[ -]free|heap[ -](?:corruption|(?:buffer[ -])?overflow|"
     r"use[ -]after[ -]free)|memory corruption|use[ -]after[ -]free|stack[ -]smashing|"

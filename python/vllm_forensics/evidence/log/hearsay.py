@@ -94,28 +94,29 @@ class Hearsay:
         self._told += clue is not None
         return clue
 
-    def alone(self, lines: Sequence[str]) -> Iterator[Clue]:
+    def alone(self, lines: Sequence[str]) -> list[Clue]:
         """What the first sentences of a text say of an end in which nothing else is told."""
         if not may_name_a_crash("\n".join(lines)):
-            return
-        page = Page(lines)
+            return []
         is_message = (
             (self._title.number and self._is_event)
             or len(lines) <= _SHORT
             or count_of_witnesses(lines) > 0
         )
+        told = [clue for clue in self._sentences(lines, is_message=is_message) if clue is not None]
+        told = [clue for clue in told if clue.kind is not ClueKind.MENTION]
+        named = [clue for clue in told if clue.signal is not None]
+        return named or told
+
+    def _sentences(self, lines: Sequence[str], *, is_message: bool) -> Iterator[Clue | None]:
         form = Form.MESSAGE if is_message else Form.SENTENCE
+        names = (DEATH, HEAP, HANG, CRASH) if is_message else (DEATH,)
+        page = Page(lines)
         for number, text in enumerate(lines, start=1):
-            is_title = number == self._title.number
-            if page.is_fenced(number - 1) or (not is_title and is_printed(text)):
-                continue
-            if is_title:
-                clue = self._told_in(self._title, (HEAP, HANG), Form.TITLE)
-            else:
-                names = (DEATH, HEAP, HANG, CRASH) if is_message else (DEATH,)
-                clue = self._told_in(LogLine(number, "", text), names, form)
-            if clue is not None and clue.kind is not ClueKind.MENTION:
-                yield clue
+            if number == self._title.number:
+                yield self._told_in(self._title, (HEAP, HANG), Form.TITLE)
+            elif not page.is_fenced(number - 1) and not is_printed(text):
+                yield self._told_in(LogLine(number, "", text), names, form)
 
     def judged(self, clues: Sequence[Clue]) -> Iterator[Clue]:
         """The clues: what a title repeats is told, and one of a change only names its error."""

@@ -92,7 +92,7 @@ _NOT: Final = lazily(
     r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$"
 )
 _OCCASION: Final = lazily(
-    r"(?i)\b(?:on|upon|for|as|about|against|in case of|when(?:ever)?|if|than|how|why|"
+    r"(?i)\b(?:on|upon|for|as|or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
     r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"
@@ -131,11 +131,12 @@ _SAW: Final = lazily(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|seen|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
     r"raise[sd]?|outputs?|produces?|gives?|gave|received?|causes?|caused|causing|leads? to|led to|"
-    r"results? in|resulted in|ha(?:ve|s|d|ving)|there (?:is|are|was|were)|it'?s|this is|"
+    r"results? in|resulted in|there (?:is|are|was|were)|it'?s|this is|"
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
     r"do(?:es)?|did|"
     r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|abort(?:s|ed)?)"
-    r"(?: \w+)? (?:with|in|of|by|due to|because of))\b[^.;:]{0,40}$"
+    r"(?: \w+)? (?:with|in|of|by|due to|because of))\b[^.;:]{0,40}$|"
+    r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"
 )
 """Stands before the crash's name where somebody saw it."""
 _SUBJECT: Final = lazily(
@@ -219,7 +220,9 @@ def is_reported(crash: re.Match[str], form: Form) -> bool:
     text, start, end = crash.string, crash.start(), crash.end()
     begin = max((m.end() for m in _CLAUSE.finditer(text, 0, start)), default=0)
     before, after = text[begin:start], text[end:]
-    if _CJK_DOUBT.search(text) is not None or voice_of(text, start, end) is Voice.SHOWN:
+    if _CJK_DOUBT.search(text) is not None:
+        return False
+    if form is not Form.TITLE and voice_of(text, start, end) is Voice.SHOWN:
         return False
     if _is_object(crash, before, after) or _is_doubtful(text, before, after, form):
         return False

@@ -215,6 +215,13 @@ HANDLERS: Final = Family(
             "stack trace: ***",
         ),
         Phrase(
+            ClueKind.SIGNAL,  # glog's first words; on Windows it names no signal below
+            " (unix time) try ",
+            r"^(?:\W{0,4})\*\*\* (?P<detail>Aborted at \d{1,20} \(unix time\))",
+            '*** Aborted at 1768464765 (unix time) try "date -d @1768464765" if you are using GNU '
+            "date ***",
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             "failure_signal_handler",
             r"failure_signal_handler\.cc ?: ?\d{1,20}\] RAW: (?P<detail>Signal "
