@@ -88,9 +88,7 @@ _DOUBT: Final = lazily(
     r"(?:any|every|each|(?<!\w )an?) \w{1,20} (?:that|which|who)|ever|chance|risk|avoid\w{0,3}|"
     r"prevent\w{0,3})\b(?![-:])"
 )
-_NOT: Final = lazily(
-    r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$"
-)
+_NOT: Final = lazily(r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$")
 _OCCASION: Final = lazily(
     r"(?i)\b(?:on|upon|for|as|or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
