@@ -19,7 +19,7 @@ _HANDLERS: Final = re.compile(
     r"_?rust_|_{0,2}rustc::|core::|<(?:std|core|alloc)::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
-    r"_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
+    r"__clang_call_terminate|_?raise|_?_?abort|gsignal|kill|__?GI_|__pthread_kill|pthread_kill|_sigtramp|__restore_rt|"
     r"_{0,2}sigaction|funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|killpg|clone|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
     r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
@@ -67,7 +67,7 @@ _SIGNAL_LIBRARIES: Final = re.compile(r"libglog\.so.*|libtvm_ffi\.so.*|segfault-
 _UCX: Final = re.compile(r"libucs\.so.*")
 """Handles signals and does work: its nameless frames are the handler's."""
 _SYSTEM: Final = re.compile(
-    r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libdyld\.dylib|dyld|Python|"
+    r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libobjc\.A\.dylib|libdyld\.dylib|dyld|Python|"
     r"lib(?:art|base|nativehelper|nativeloader|sigchain)\.so|org\.python\.python|"
     r"libruby[.-][\w.-]{1,20}|(?:ntdll|wow64(?:cpu)?|kernelbase|kernel32)(?:\.dll)?|"
     r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"

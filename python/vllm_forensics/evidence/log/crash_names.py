@@ -16,7 +16,7 @@ _KILLED: Final = (
 )
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
-    r"segmentation (?:violations?|fail)|error of segmentation|"
+    r"segmentation fail|segment(?:ation)? (?:violation|error)s?|error of segmentation|"
     r"SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
     r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"

@@ -63,6 +63,12 @@ VLLM: Final = Family(
             r"(?P<detail>RPC call to \w{1,60} timed out)",
             "TimeoutError: RPC call to execute_model timed out.",
         ),
+        Phrase(  # as people write it in titles
+            ClueKind.HANG,
+            "RPC Call to ",
+            r"(?P<detail>RPC Call to \w{1,60} Timed Out)",
+            "# [Bug]: TimeoutError in vLLM: RPC Call to execute_model Timed Out",
+        ),
         Phrase(
             ClueKind.HANG,
             "RPC call timed out",
@@ -79,7 +85,8 @@ VLLM: Final = Family(
         Phrase(
             ClueKind.HANG,
             "No available shared memory broadcast block found",
-            r"(?P<detail>No available shared memory broadcast block found in \d{1,20} ?s\w*)",
+            r"(?P<detail>No available shared memory broadcast block found in \d{1,20} ?s\w*)"
+            r"(?:\. This typically)?",  # it explains itself
             "No available shared memory broadcast block found in 60 second.",
         ),
         Phrase(
@@ -107,7 +114,7 @@ VLLM: Final = Family(
             Phrase(
                 ClueKind.ECHO,
                 needle,
-                rf"(?P<detail>{needle}(?:[:(]| (?:while|when|during|after)\b|"
+                rf"(?P<detail>{needle}(?:[:(]| (?:while|when|during|after|in)\b|"
                 r"['\">]?\)?\.?\s*$).{0,120})",
                 f"{needle}: x",
             )
@@ -227,6 +234,12 @@ GPU: Final = Family(
             "CUDA driver version is insufficient",
             r"(?P<detail>\bCUDA error: CUDA driver version is insufficient for CUDA runtime)",
             "CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+        ),
+        Phrase(  # cuda-gdb
+            ClueKind.GPU,
+            "CUDA Exception: ",
+            r"(?P<detail>CUDA Exception: (?:Warp|Lane|Device|Cluster|Assert) ?[\w ]{0,60})",
+            "CUDA Exception: Warp Illegal Address",
         ),
         Phrase(
             ClueKind.GPU,

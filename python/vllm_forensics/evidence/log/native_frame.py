@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
@@ -28,6 +29,11 @@ _NO_NAME: Final = {
 _HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
 
 
+_OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40}\.c:\d")
+"""A debugger names the interpreter's own sources, and no module: those are the program's."""
+_PYTHON: Final = "python"
+
+
 ANYBODYS: Final = Form(writer="anybody", example="", pattern="", begins="", holds="")
 """The form of a frame that was read by what all frames have in common."""
 
@@ -45,7 +51,9 @@ def frame_in(text: str, source: str = "") -> Frame | None:
         if form.holds in text:
             match = pattern.match(text)
             if match is not None:
-                return Frame(call_of(match.groupdict()), form)
+                call = call_of(match.groupdict())
+                is_python = call.module is None and _OF_PYTHON.search(text) is not None
+                return Frame(replace(call, module=_PYTHON) if is_python else call, form)
     return None
 
 

@@ -33,6 +33,7 @@ _SIGNALS_IN_WORDS: Final = (
     ("signal 11", "SIGSEGV"),
     ("signal (11", "SIGSEGV"),
     ("segment fault", "SIGSEGV"),
+    ("segment error", "SIGSEGV"),
     ("seg fault", "SIGSEGV"),
     ("seg-fault", "SIGSEGV"),
     ("access violation", "SIGSEGV"),
@@ -229,4 +230,4 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
 
 def base_name(path: str | None) -> str | None:
     """A file's name without its folder; None stays None."""
-    return path.replace("\\", "/").rsplit("/", 1)[-1] if path else None
+    return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] if path else None

@@ -38,7 +38,7 @@ _GAP: Final = (
     r"still|so)[\w'/-]{1,20}){0,5} \W{0,3}$"
 )
 """Between a verb and the crash that is its object stands no other verb."""
-_MENDING: Final = lazily(rf"(?i)\b(?:{_DEALING}|report){_FORM}{_GAP}")
+_MENDING: Final = lazily(rf"(?i)\b(?:{_DEALING}|(?<!\bit )report){_FORM}{_GAP}")
 """What is done with a crash, right before its name."""
 _MAKING: Final = lazily(
     rf"(?i)\b(?:{_MENDS}|let|mak|generat|creat|collect|captur|writ|updat|support|get|take|need|want|"
