@@ -35,3 +35,10 @@ def test_no_line_that_a_pattern_matches_is_held_back(form: Form, data: st.DataOb
 
     assert re.match(form.begins, text.lstrip()[:1]) is not None
     assert form.holds in text
+
+
+def test_a_debugger_names_the_interpreters_own_sources_and_no_module() -> None:
+    frame = frame_in("#3  0x00005555556b2c40 in call_it (f=0x7f1c2a004e10) at Objects/call.c:290")
+
+    assert frame is not None
+    assert (frame.call.function, frame.call.module) == ("call_it", "python")

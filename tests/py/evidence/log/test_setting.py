@@ -314,7 +314,7 @@ Quando isso ocorre, você pode usar um depurador.
 
 @pytest.mark.parametrize("text", SHOWN.values(), ids=SHOWN)
 def test_what_a_text_only_shows_is_no_clue(text: str) -> None:
-    assert clues_in(text) == ()
+    assert {clue.kind for clue in clues_in(text)} <= {ClueKind.MENTION}
 
 
 PRINTED = {
