@@ -105,7 +105,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     place: NativeCall | None = None
     if cause.kind in _WHERE_COUNTS:
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
-        place = next(filter(None, places), None) or asserted_place(told)
+        place = _named(list(filter(None, places))) or asserted_place(told)
     python = next((_called(clue.python) for clue in told if clue.python and _is_own(clue)), None)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
@@ -154,6 +154,14 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
 def _unfinished(reading: IncidentReading) -> Iterator[Clue]:
     """The tracebacks whose last line was cut off."""
     return (one for one in reading.clues if one.kind is ClueKind.STACK and one.source == "python")
+
+
+def _named(places: Sequence[NativeCall]) -> NativeCall | None:
+    """The first place; a later one in the same library may tell the function that it lacks."""
+    first = next(iter(places), None)
+    if first is None or first.function is not None:
+        return first
+    return next((one for one in places if one.function and one.module == first.module), first)
 
 
 def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str | None]:

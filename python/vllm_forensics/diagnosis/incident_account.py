@@ -89,7 +89,9 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return False  # who tells of the dead one, not the dead one itself
     if first.kind not in _WITH_PLACE or distance >= _NEAR:
         return False
-    return not any(one.native for one in (first, *found))
+    # The kernel names a library and no function.
+    is_known = any(one.native and one.source != "kernel" for one in (first, *found))
+    return not is_known
 
 
 def _agrees(first: Clue, clue: Clue) -> bool:

@@ -34,7 +34,8 @@ def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> t
 
 def is_asked_for(first: Clue) -> bool:
     """Was the stack, for all that is known, printed by a healthy process that was asked to?"""
-    return first.kind is ClueKind.STACK and first.source in {_DUMPS, _BACKTRACE}
+    is_dump = first.source in {_DUMPS, _BACKTRACE}
+    return first.kind is ClueKind.STACK and is_dump and first.signal is None
 
 
 def _is_unfinished(first: Clue) -> bool:

@@ -45,6 +45,7 @@ _WORKER: Final = re.compile(r"WorkerProc|Worker failed|Scheduler hit|KilledWorke
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
     "the Python parent": ProcessRole.WORKER,
+    "the postmaster": ProcessRole.WORKER,
 }
 """Whose children they are that a parent speaks of without a name."""
 

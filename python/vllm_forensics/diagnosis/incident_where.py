@@ -38,6 +38,7 @@ _ENDS: Final = re.compile(
     r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
 )
 """The last functions of the C library, of Qt, V8 and Node."""
+_ASSERTION: Final = re.compile(r"(?i)assert\w{0,12}fail")
 _PRINTERS: Final = re.compile(
     r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|"
     r"ucs_(?:debug|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
@@ -81,6 +82,7 @@ _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The frame to blame; None where every frame is a runtime's."""
     start = max(_above_the_signal(calls), _below_the_end(calls))
+    start += _is_of_assertion(calls, start)
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
     above = tuple(call for call in calls[: max(0, start - 1)] if not _handles(call))
     return _blamed(calls[start:]) or _blamed(above)
@@ -149,6 +151,15 @@ def _below_the_end(calls: tuple[NativeCall, ...]) -> int:
     return max(found, default=0)
 
 
+def _is_of_assertion(calls: tuple[NativeCall, ...], at: int) -> bool:
+    """Is a nameless frame a failed assertion's own, between its function and the asserting one?"""
+    if not 0 < at < len(calls) - 1 or calls[at].function is not None:
+        return False
+    below = calls[at + 1]
+    is_failure = _ASSERTION.search(calls[at - 1].function or "") is not None
+    return is_failure and below.function is not None and below.module in {None, calls[at].module}
+
+
 def _is_ucx(module: str | None) -> bool:
     return _UCX.fullmatch(module or "") is not None
 
@@ -166,7 +177,8 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
     """
     start = 0
     for at, call in enumerate(calls[:_MAX_HANDLER]):
-        if call.module is not None and call.function is None and _LIBC.match(call.module):
+        is_libc = _LIBC.match(call.module) if call.module is not None else call.offset is not None
+        if call.function is None and is_libc:
             return at + 1
         if call.function is not None and _TRAMPOLINES.fullmatch(call.function) is not None:
             return at + 1

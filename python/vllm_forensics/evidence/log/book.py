@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.evidence.log.apple import APPLE
-from vllm_forensics.evidence.log.daemons import DAEMONS, RUNNERS
+from vllm_forensics.evidence.log.coredumps import COREDUMPS
+from vllm_forensics.evidence.log.daemons import DAEMONS, POSTGRES, RUNNERS
 from vllm_forensics.evidence.log.engine import GPU, VLLM, WATCHDOG
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.faulthandler import DUMPS
@@ -48,7 +49,7 @@ FAMILIES: Final = (
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
-    RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, SYSTEMD, BATCH, RUNNERS, SHELL, MASTERS,
-    CONTAINERS, ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
+    RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, COREDUMPS, SYSTEMD, BATCH, RUNNERS, SHELL,
+    POSTGRES, MASTERS, CONTAINERS, ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

@@ -32,6 +32,11 @@ _FAULTS: Final = (
         r"\bcaught unexpected signal (?P<signal>\d{1,2}) \(SIG",
         "thread 5 [Pool] caught unexpected signal 11 (SIGSEGV) accessing address 0x48",
     ),
+    (  # Ceph
+        "Caught signal (",
+        rf"\*\*\* Caught signal \((?P<signal>{_WORDS})\) \*\*",
+        "*** Caught signal (Segmentation fault) **",
+    ),
     (  # Google's containers
         "ncaught signal: ",
         r"^Uncaught signal: (?P<signal>\d{1,2}), pid=(?P<pid>\d{1,20})",
@@ -167,10 +172,32 @@ DAEMONS: Final = Family(
         *(Phrase(ClueKind.ABORT, *row) for row in _ENDS),
     ),
 )
+POSTGRES: Final = Family(
+    source="the postmaster",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            ") was terminated by signal ",
+            r"(?:^(?:# )?|: {1,4}|\")(?P<name>\w[\w ./-]{1,100})\"? \(PID (?P<pid>\d{1,20})\) was "
+            r"terminated by signal (?P<signal>\d{1,3})\b",
+            'LOG:  background worker "pool" (PID 4242) was terminated by signal 11: Segmentation '
+            "fault",
+            of_another=True,
+        ),
+    ),
+)
 RUNNERS: Final = Family(
     source="a parent",
     phrases=(
         *(Phrase(ClueKind.MEMORY, *row, signal="SIGKILL", of_another=True) for row in _MEMORY),
+        Phrase(
+            ClueKind.MEMORY,
+            ": badness ",
+            r"sending (?:SIGTERM|(?P<signal>SIGKILL)) to process (?P<pid>\d{1,20})"
+            r"(?: uid \d{1,12})? \"(?P<name>[^\"]{1,60})\": (?P<detail>badness .{1,80})",
+            'earlyoom[7]: sending SIGTERM to process 4242 uid 1000 "python3": badness 900',
+            of_another=True,
+        ),
         *(Phrase(ClueKind.CHILD, *row, of_another=True) for row in _TOLD),
     ),
 )

@@ -7,6 +7,8 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
+_CTEST: Final = r"(?:\bTest +#\d{1,6}: (?P<name>\S.{0,200}?) \.{2,200}\s{0,4})?"
+"""CTest's line about one test, up to its outcome."""
 TESTS: Final = Family(
     source="a test runner",
     phrases=(
@@ -34,21 +36,22 @@ TESTS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "***Exception: ",
-            r"\*\*\*Exception: (?P<signal>SegFault|Illegal|Numerical|Bus error)",
+            rf"{_CTEST}\*\*\*Exception: (?P<signal>SegFault|Illegal|Numerical|Bus error)",
             "1/2 Test #1: pool ...***Exception: SegFault  0.12 sec",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "Subprocess aborted",
-            r"(?P<signal>Subprocess aborted)(?:\*\*\*Exception|\))",
+            rf"{_CTEST}(?P<signal>Subprocess aborted)"
+            r"(?:\*\*\*Exception|\))",
             "2/2 Test #2: pool ...Subprocess aborted***Exception:   0.20 sec",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             " (SEGFAULT)",
-            r"\d{1,5} - \S{1,200} \((?P<signal>SEGFAULT)\)",
+            r"\d{1,5} - (?P<name>\S.{0,200}) \((?P<signal>SEGFAULT)\)",
             "          1 - pool (SEGFAULT)",
             of_another=True,
         ),
@@ -282,6 +285,12 @@ LIMITS: Final = Family(
                 "Memory quota vastly exceeded",
                 r"(?P<detail>Error R15 \(Memory quota vastly exceeded\))",
                 "heroku[web.1]: Error R15 (Memory quota vastly exceeded)",
+            ),
+            (
+                " due to memory ",
+                r"Killed (?P<detail>/(?:[^\s/]{1,120}/){0,12}(?P<name>[^\s/]{1,120}?)"
+                r"(?:\.service|\.scope)? due to memory (?:used|pressure)\b.{0,160})",
+                "systemd-oomd[7]: Killed /user.slice/serve.service due to memory used (16 GB)",
             ),
             (
                 "systemd-oomd killed ",

@@ -44,8 +44,10 @@ NEEDLES: Final = (
     b"llegal Instruction", b"egment fault", b"egment Fault", b"eg fault", b"eg Fault", b"eg-fault",
     b"ignal 11", b"ignal (11)",
 )  # fmt: skip
-_RECORD: Final = re.compile(r"\s*[\"'][\w .-]{1,40}[\"'] ?: ")
-"""A line of JSON: a data base of errors."""
+_RECORD: Final = re.compile(
+    r"\s*[\"'][\w .-]{1,40}[\"'] ?: |\s*(?:- )?\{ ?[\"']?\w[\w .-]{0,40}[\"']? ?: "
+)
+"""A line of JSON or YAML: a data base of errors."""
 _FIRST: Final = 3
 """A title stands in one of so many lines."""
 _PID: Final = re.compile(r"(?i)\bpid[ :=#]{0,3}(\d{1,9})\b")

@@ -13,25 +13,40 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import Clue, ClueKind
 
+_COMM: Final = r"(?:\bkernel: )?(?P<name>[^\s\[\]][^\[\]]{0,14})\[(?P<pid>\d{1,20})\]"
+_STRIPPED: Final = (
+    r"(?:\bkernel: |^)(?:[\d.]{1,20} )?(?P<name>[^\W\d][^\s\[\]]{0,14}?)(?P<pid>(?<!\d)\d{1,9})"
+)
+"""A thread has fifteen letters at most. Markdown takes brackets for a link's, and eats them."""
+_SEGFAULT: Final = (
+    r": (?P<detail>segfault at [0-9a-f]{1,200}(?: ip \S{1,200}(?: sp"
+    r" \S{1,200}(?: error [0-9a-f]{1,200})?)?)?)(?: in "
+    r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?"
+)
 KERNEL: Final = Family(
     source="kernel",
     phrases=(
         Phrase(
             ClueKind.SIGNAL,
             ": segfault at ",
-            r"(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>segfault at"
-            r" [0-9a-f]{1,200} ip \S{1,200} sp"
-            r" \S{1,200} error [0-9a-f]{1,200})(?: in "
-            r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
+            _COMM + _SEGFAULT,
             "python[4242]: segfault at 48 ip 00007f1be0001234 sp 00007ffd3c0 error 4 in "
             "libexample.so[7f1be0000000+21000] likely on CPU 3 (core 3, socket 0)",
             signal="SIGSEGV",
         ),
         Phrase(
             ClueKind.SIGNAL,
+            ": segfault at ",
+            _STRIPPED + _SEGFAULT,
+            "kernel: 12345.678901 python4242: segfault at 48 ip 00007f1be0001234 sp 00007ffd3c0",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
             " general protection",
             r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>"
-            r"general protection(?: fault)? ip:\S{1,200} sp:\S{1,200} error:\S{1,200})(?: in "
+            r"general protection(?: fault)? ip:\S{1,200}(?: sp:\S{1,200}(?: error:\S{1,200})?)?)"
+            r"(?: in "
             r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
             "traps: python[4242] general protection fault ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
@@ -42,7 +57,8 @@ KERNEL: Final = Family(
             "] trap ",
             r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
             r"(?P<signal>invalid "
-            r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S{1,200} sp:\S{1,200} error:\S{1,200})"
+            r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S{1,200}(?: sp:\S{1,200}"
+            r"(?: error:\S{1,200})?)?)"
             r"(?: in (?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
             "traps: python[4242] trap invalid opcode ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
@@ -92,6 +108,20 @@ KERNEL: Final = Family(
         ),
         Phrase(
             ClueKind.MEMORY,
+            "oom_reaper: reaped process ",
+            r"(?P<detail>oom_reaper: reaped process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\).*)",
+            "oom_reaper: reaped process 4242 (python), now anon-rss:0kB, file-rss:0kB",
+            signal="SIGKILL",
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            " killed as a result of limit of ",
+            r"(?P<detail>Task in /\S{0,400} killed as a result of limit of /\S{0,400})",
+            "Task in /docker/a1b2 killed as a result of limit of /docker/a1b2",
+            signal="SIGKILL",
+        ),
+        Phrase(
+            ClueKind.MEMORY,
             " invoked oom-killer: ",
             r"(?P<detail>\S{1,40} invoked oom-killer: .{1,120})",
             "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
@@ -110,10 +140,10 @@ KERNEL: Final = Family(
     ),
 )
 _FAULT: Final = re.compile(
-    r"segfault at (?P<at>[0-9a-f]{1,200}) ip (?P<ip>[0-9a-f]{1,200}) sp \S{1,200} error "
-    r"(?P<bits>[0-9a-f]{1,200})"
+    r"segfault at (?P<at>[0-9a-f]{1,200})(?: ip (?P<ip>[0-9a-f]{1,200}|\(null\))(?: sp \S{1,200}"
+    r"(?: error (?P<bits>[0-9a-f]{1,200}))?)?)?"
 )
-_TRAP: Final = re.compile(r" ip:(?P<ip>[0-9a-f]{1,200}) ")
+_TRAP: Final = re.compile(r" ip:(?P<ip>[0-9a-f]{1,200})\b")
 _WITHIN: Final = re.compile(
     r"\[(?:(?P<rel>[0-9a-f]{1,200}),)?(?P<base>[0-9a-f]{1,200})\+(?P<size>[0-9a-f]{1,200})\]"
 )
@@ -139,7 +169,8 @@ def decoded(clue: Clue) -> Clue:
         clue = replace(
             clue, signal=names[0] if names else clue.signal, detail=detail.partition(" ip:")[0]
         )
-    ip = (fault or trap) and int((fault or trap)["ip"], 16)  # type: ignore[index]
+    told = fault or trap
+    ip = _address(told["ip"]) if told is not None and told["ip"] else None
     where = _WITHIN.search(clue.text)
     if ip is None or where is None or not clue.native:
         return clue
@@ -149,14 +180,22 @@ def decoded(clue: Clue) -> Clue:
     return replace(clue, native=(call,))
 
 
+def _address(text: str) -> int:
+    """Older kernels write a null pointer in words."""
+    return 0 if text == "(null)" else int(text, 16)
+
+
 def _page_fault(fault: re.Match[str]) -> str:
-    address, bits = int(fault["at"], 16), int(fault["bits"], 16)
+    address, bits = int(fault["at"], 16), int(fault["bits"] or "0", 16)
+    if fault["bits"] is None:  # the line was cut
+        null = ": a null pointer" if address < _NULL_PAGE else ""
+        return f"an access to address {address:#x}{null}"
     if bits & 0x10:
         access = "an instruction was fetched from"
     else:
         access = "a write to" if bits & 2 else "a read of"
     why = "which its protection forbids" if bits & 1 else "which is not mapped"
-    if int(fault["ip"], 16) == address and address < _NULL_PAGE:
+    if _address(fault["ip"]) == address and address < _NULL_PAGE:
         return f"a call of a null function pointer ({address:#x})"
     if address < _NULL_PAGE:
         why += ": a null pointer"

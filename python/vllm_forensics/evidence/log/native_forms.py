@@ -76,8 +76,8 @@ FORMS: Final = (
     Form(  # with a process's arguments behind its name, or file and line at the end
         writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
         example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
-        pattern=r"\s*(?:\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
-        r"(?P<module>(?!0x)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
+        pattern=r"\s*(?:(?:\d{1,6}\s{1,3})?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
+        r"(?P<module>(?!0x|\d{1,6}\s)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
         r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]"
         r"(?: (?!\(?\S{1,240}:[\d?]{1,9}\)?$)(?P<function>\S.{0,400}))?",
@@ -91,6 +91,13 @@ FORMS: Final = (
         r"\+(?P<offset>0x[0-9a-fA-F]+)\) ?\[0x[0-9a-fA-F]+\]$",
         begins=r"/",
         holds="[0x",
+    ),
+    Form(  # its library is whole
+        writer="backtrace_symbols, cut where the text ends",
+        example="/lib/libexample.so(ns::Pool::ta",
+        pattern=r"\s*(?P<module>/[\w./+@-]{1,240}\.so[\d.]{0,20})\([\w:~<>, &*]{0,400}$",
+        begins=r"/",
+        holds="(",
     ),
     Form(
         writer="backtrace_symbols of a program without symbols",
@@ -158,9 +165,10 @@ FORMS: Final = (
         holds="!",
     ),
     Form(
-        writer="Unity",
-        example="#1  0x005581c0de1234 in take",
-        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{8,16} in (?P<function>[A-Za-z_][\w:~]{1,300})$",
+        writer="Unity, Tarantool",
+        example="#1  0x005581c0de1234 in take+1a",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{8,16} in (?P<function>[A-Za-z_][\w:~]{1,300})"
+        r"(?:\+(?:0x)?[0-9a-f]{1,8})?$",
         begins="#",
         holds=" in ",
     ),

@@ -26,7 +26,7 @@ HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
 _GAVE_UP: Final = re.compile(
     r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
-    r"fatal_error|std::terminate\b|ggml_(?:abort|uncaught_exception)"
+    r"fatal_error|(?:\w+::)?_*(?:\w+_)?assert_?fail|std::terminate\b|ggml_(?:abort|uncaught_exception)"
 )
 _ALLOCATES: Final = re.compile(
     r"_?int_(?:free|malloc|realloc)|malloc_consolidate|unlink_chunk|_{0,2}(?:libc_)?(?:c?free|malloc)$"
@@ -38,8 +38,11 @@ _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
 BACKTRACE: Final = "backtrace()"
-_SYMBOLS: Final = re.compile(r"\s*/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$")
-"""backtrace_symbols: its frames have no numbers, and it is called where something went wrong."""
+_SYMBOLS: Final = re.compile(
+    r"\s*(?:1: )?/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$|"
+    r"\s*1: (?:[\w.-]{1,80})?\(.{0,400}\) \[0x[0-9a-f]{6,16}\]$"
+)
+"""backtrace_symbols: it is called where something went wrong. Ceph numbers its frames."""
 _VALGRIND: Final = re.compile(r"==\d{1,9}==\s{2,8}at 0x[0-9A-F]{4,16}: ")
 _LONE: Final = (
     # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
@@ -67,6 +70,7 @@ _OWN_FORMS: Final = {"R", "Julia", "Paddle", OOPS}
 """Their stacks hold lines that are like anybody's, and are read by forms of their own."""
 _NEAR: Final = 12
 """So many lines below them its stack begins."""
+_LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _SIGNALLED: Final = re.compile(
     r"(?i)(?<![a-z])(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
 )
@@ -270,10 +274,25 @@ def _of_handler(clue: Clue) -> Clue:
         ),
         None,
     )
-    if handler is None:
+    if handler is None and not _has_way_back(clue.native):
         return clue
-    signal = "SIGSEGV" if "segv" in handler.lower() else None
+    signal = "SIGSEGV" if handler is not None and "segv" in handler.lower() else None
     return replace(clue, kind=ClueKind.SIGNAL, source=UNNAMED, signal=signal)
+
+
+def _has_way_back(calls: Sequence[NativeCall]) -> bool:
+    """Does the stack hold the kernel's way back out of a handler?
+
+    It has no name: `libc.so.6(+0x42520)`, `(()+0x12980)`, above what the signal hit.
+    libc's own beginning of a program has none either, and stands at the stack's end.
+    """
+    return any(
+        upper.function is None
+        and (_LIBC.match(upper.module or "") or (upper.module is None and upper.offset))
+        and _LIBC.match(lower.module or "") is None
+        and not (lower.function or "_start").startswith(("_start", "__libc_start"))
+        for upper, lower in pairwise(calls[:_NEAR_THE_TOP])
+    )
 
 
 def open_headless_stack(line: LogLine) -> NativeBlock | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log import faulthandler, python_traceback, transcript, windows
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.kernel_record import KernelRecord
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_stack import (
     HANDLED,
@@ -27,7 +28,7 @@ from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
 from vllm_forensics.model.incident import ClueKind
 
-Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock
+Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock | KernelRecord
 Opener = Callable[[LogLine, Block | None], Block | None]
 
 _STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x", b"==    at 0x")
@@ -114,6 +115,8 @@ def comes_first(block: Block, line: LogLine) -> bool:
         return False
     if isinstance(block, WindowsBlock):
         return True
+    if isinstance(block, KernelRecord):
+        return block.goes_on(line.text)
     text = line.text.lstrip()
     if isinstance(block, FaultBlock):
         return text.startswith('File "')

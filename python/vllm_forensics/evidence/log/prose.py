@@ -57,6 +57,7 @@ _MENDS: Final = re.compile(
     r"resolve[sd]?|work(?:s|ed)? ?around|no longer|mitigat(?:e[sd]?|ing)|regression test|"
     r"bug ?fix|closes)\b"
 )
+_TIME: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _MENDED: Final = re.compile(
     r"(?i).{0,80}?\b(?:(?:has been|have been|was|were|is|are|is now|got|should be) (?:now )?"
     r"(?:fixed|resolved|gone)|fixed\W*$)"
@@ -143,7 +144,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
         return Voice.SHOWN
     if WITNESS.search(before) is None and (
         _POSSIBLE.search(before) is not None
-        or _MENDS.search(before) is not None
+        or _mends(before)
         or (WITNESS.search(after) is None and _MENDED.match(after) is not None)
         or _is_lesson(text, start)
         or _ASKS.match(text) is not None
@@ -157,6 +158,12 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
         _QUOTED.search(before) is not None and _WORD_BEHIND.match(after) is not None
     )
     return Voice.TOLD if is_told else Voice.OWN
+
+
+def _mends(before: str) -> bool:
+    """Is it said before the message that it was mended? Behind a time the log's own line stands."""
+    match = _MENDS.search(before)
+    return match is not None and _TIME.search(before, match.end()) is None
 
 
 def _message(text: str, start: int, end: int) -> tuple[int, int]:

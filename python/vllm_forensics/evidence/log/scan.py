@@ -11,11 +11,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import hearsay, openers, python_traceback, records, titles, unnamed
+from vllm_forensics.evidence.log import (
+    hearsay,
+    kernel_record,
+    openers,
+    python_traceback,
+    records,
+    titles,
+    unnamed,
+)
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
+from vllm_forensics.evidence.log.kernel_record import KernelRecord
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines
 from vllm_forensics.evidence.log.native_stack import (
     NativeBlock,
@@ -293,11 +302,15 @@ class _Scanner:
         return block.feed(LogLine(self._line, "", raw[:_MAX_CALL].decode("utf-8", "replace")))
 
     def _one_handler(self, line: LogLine) -> Block | None:
-        """UCX names host and process in the first line of its dump, and in no other."""
+        """UCX names host and process in the first line of its dump, and in no other.
+
+        Nor is there a prefix where a record of the kernel's was broken.
+        """
         if line.stream or len(self._blocks) != 1:
             return None
         (block,) = self._blocks.values()
         is_own = isinstance(block, NativeBlock) and block.source == "a signal handler"
+        is_own = is_own or isinstance(block, KernelRecord)
         return block if is_own else None
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
@@ -330,6 +343,10 @@ class _Scanner:
             return
         if clue is None:
             self._no_phrase(line, block)
+            return
+        record = kernel_record.open_record(line, clue)
+        if record is not None:
+            self._open(line.stream, record)
             return
         clue = decoded(clue) if clue.source == "kernel" else self._record.complete(clue)
         if clue.kind in _WITH_STACK and clue.source != "kernel":

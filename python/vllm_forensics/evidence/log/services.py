@@ -297,35 +297,11 @@ SYSTEMD: Final = Family(
             "   Main PID: 4242 (code=dumped, signal=SEGV)",
             of_another=True,
         ),
-        Phrase(
-            ClueKind.CHILD,
-            " dumped core.",
-            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} dumped core",
-            "Process 4242 (python3) of user 1000 dumped core.",
-            of_another=True,
-        ),
         Phrase(  # of a core
             ClueKind.CHILD,
             "Stack trace of thread ",
             r"^\s{0,80}(?P<detail>Stack trace of thread \d{1,20}):$",
             "                Stack trace of thread 4242:",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            " terminated abnormally with signal ",
-            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} terminated abnormally"
-            r" with "
-            r"signal (?P<signal>\d{1,20})",
-            "Process 4242 (python3) of user 1000 terminated abnormally with signal 11/SEGV, "
-            "processing...",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            "Signal: ",
-            r"^\s*Signal: (?P<signal>\d{1,20}) \(\w{1,60}\)",
-            "        Signal: 11 (SEGV)",
             of_another=True,
         ),
     ),

@@ -112,6 +112,17 @@ def _unboxed(text: str) -> str:
     return inner[:-1].rstrip(" \t") if inner.endswith(_BOX) else inner
 
 
+def _with_attributes(message: str, attributes: object) -> str:
+    """MongoDB tells what it has to say beside the message, and the frames of a stack too."""
+    if not isinstance(attributes, dict):
+        return message
+    frame = attributes.get("frame")
+    if isinstance(frame, dict):
+        return f"    @ 0x{frame.get('a', 0)} {frame.get('C') or frame.get('s') or '(unknown)'}"
+    told = attributes.get("message")
+    return told.rstrip() if isinstance(told, str) else message
+
+
 def _from_json(text: str) -> tuple[str, str] | None:
     try:
         record = json.loads(text)
@@ -122,6 +133,7 @@ def _from_json(text: str) -> tuple[str, str] | None:
     for key in _JSON_KEYS:
         value = record.get(key)
         if isinstance(value, str):
+            value = _with_attributes(value, record.get("attr"))
             names = [str(record[name]) for name in _JSON_STREAMS if name in record]
             return " ".join(("json", *names)), value
     return None

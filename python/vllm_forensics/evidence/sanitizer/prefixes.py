@@ -14,8 +14,17 @@ _DATE: Final = (
         r"\[?\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
         r"(?:Z| ?(?:GMT)?[+-]\d\d:?\d\d| UTC| GMT)?\]?(?:[ \t]|$)",
     ),
-    # journald, syslog: Nov 29 12:25:00
-    Alternative("[A-Z]", r"[A-Z][a-z]{2} [ \d]\d (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})? "),
+    # journald, syslog: Nov 29 12:25:00; in other languages déc. 15, янв 15, 15 janv., 1月 15
+    Alternative(
+        r"[^\W_]",
+        r"(?:[^\W\d_]{3,5}\.? [ \d]\d|\d\d? [^\W\d_]{3,5}\.?|1?\d月 [ \d]\d) (?:\d{4} )?"
+        r"\d\d:\d\d:\d\d(?:\.\d{1,9})? ",
+    ),
+    # journald's full times: Thu 2026-01-15 08:12:45 UTC
+    Alternative(
+        r"[^\W\d_]",
+        r"[^\W\d_]{1,3}\.? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z+-][A-Z\d:]{1,5} ",
+    ),
     # logcat -v threadtime: 11-29 12:00:01.000
     Alternative(r"\d", r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9} "),
     Alternative(r"[\[\d]", r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?[ \t]"),
@@ -29,6 +38,10 @@ _LEVEL: Final = Alternative(
     r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|STDOUT|STDERR)\]?"
     r"(?: {1,4}- |: ?| )(?! {0,8}(?:\w{0,24}Sanitizer|libFuzzer|- ))",
 )
+_LOGGER: Final = Alternative(
+    r"[A-Z]", r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[A-Za-z_][\w-]{0,60}(?:\.[\w-]{1,60}){1,12}:"
+)
+"""Python's own: INFO:pool.osd.3.stderr:"""
 _AFTER_DATE: Final = (
     # Kubernetes CRI: stderr F
     Alternative("s", r"std(?:out|err) [FP](?: |$)"),
@@ -39,7 +52,8 @@ _AFTER_DATE: Final = (
     # syslog: host program[123]:
     Alternative(
         r"[^\s:\[\]=#(,]",
-        r"[^\s:\[\]=#(,]{1,64} (?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
+        r"(?!\d{1,9}\.\d{6} )[^\s:\[\]=#(,]{1,64} "
+        r"(?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
         r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
     ),
 )
@@ -89,7 +103,7 @@ def _prefixes(tags: Iterable[Alternative]) -> Alternatives:
 
 _WITHOUT_TABS: Final = _prefixes([*_ALWAYS, _STANDARD])
 PREFIXES: Final = _prefixes([*_ALWAYS, _JOB, _STANDARD])
-AFTER_A_DATE: Final = Alternatives({"level": [_LEVEL], "tag": _AFTER_DATE})
+AFTER_A_DATE: Final = Alternatives({"logger": [_LOGGER], "level": [_LEVEL], "tag": _AFTER_DATE})
 _MAX_PREFIXES: Final = 8
 
 
@@ -111,6 +125,8 @@ def strip_prefixes(text: str) -> tuple[str, str]:
             dated = ":" in match[0]  # behind the kernel's clock stands the kernel's own text
         elif match.lastgroup in {"quote", "level"}:
             pass
+        elif match.lastgroup == "logger":
+            tags.append(match[0].partition(":")[2])
         elif match.lastgroup == "step":
             tags.append(match[0].partition(" ")[0])
         else:

@@ -1,0 +1,63 @@
+"""What systemd-coredump writes to the journal, and how `coredumpctl` lists it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_ROW: Final = (
+    r"^ *(?P<pid>\d{1,20}) {1,8}\d{1,12} {1,8}\d{1,12} {1,8}(?P<signal>%s) "
+    r" {0,8}(?:\*|-|[a-z]{3,12})? {0,8}/(?:[^\s/]{1,80}/){0,12}(?P<name>[^\s/]{1,80})(?!\S)"
+)
+"""Behind the time: process, user, group, signal, is the core there, program."""
+COREDUMPS: Final = Family(
+    source="systemd",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            " dumped core.",
+            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} dumped core",
+            "Process 4242 (python3) of user 1000 dumped core.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " terminated abnormally with signal ",
+            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} terminated abnormally"
+            r" with "
+            r"signal (?P<signal>\d{1,20})",
+            "Process 4242 (python3) of user 1000 terminated abnormally with signal 11/SEGV, "
+            "processing...",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "Signal: ",
+            r"^\s*Signal: (?P<signal>\d{1,20}) \(\w{1,60}\)",
+            "        Signal: 11 (SEGV)",
+            of_another=True,
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                f" {signal} ",
+                _ROW % signal,
+                f"Thu 2026-01-15 08:12:45 UTC  4242 1000 1000 {signal} present /usr/bin/serve 1M",
+                of_another=True,
+            )
+            for signal in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
+        ),
+        *(  # older ones write the number
+            Phrase(
+                ClueKind.CHILD,
+                f"  {signal} * /",
+                _ROW % signal,
+                f"Thu 2026-01-15 08:12:45 UTC   4242  1000  1000  {signal} * /usr/bin/serve",
+                of_another=True,
+            )
+            for signal in ("11", "6", "7", "4", "8")
+        ),
+    ),
+)

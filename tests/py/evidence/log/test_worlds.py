@@ -1,0 +1,183 @@
+"""Who died, in the words of databases, test runners, cores' lists and memory's guards."""
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import CauseClass, Death, ProcessRole
+
+
+def death(log: str) -> Death:
+    incident = explain_incident(parse_incident_log([log.encode()]), "log")
+    assert incident is not None
+    return incident.first_death
+
+
+@pytest.mark.parametrize(
+    ("who", "name"),
+    [
+        ('background worker "pool take"', "pool take"),
+        ("worker process: pool_take", "pool_take"),
+        ("server process", "server process"),
+        ("autovacuum launcher process", "autovacuum launcher process"),
+    ],
+)
+def test_postgres_names_who_died(who: str, name: str) -> None:
+    first = death(f"LOG:  {who} (PID 4242) was terminated by signal 11: Segmentation fault\n")
+
+    assert (first.pid, first.name, first.role) == (4242, name, ProcessRole.WORKER)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2/3 Test #2: take a block ...........***Exception: SegFault  0.05 sec",
+        "2/3 Test  #2: take a block .......Subprocess aborted***Exception:   0.20 sec",
+        "\t  2 - take a block (SEGFAULT)",
+    ],
+)
+def test_ctest_names_the_test(line: str) -> None:
+    assert death(f"Test project /build\n{line}\n").name == "take a block"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Thu 2026-01-15 08:12:45 UTC   4242 1000 1000 SIGSEGV present  /usr/bin/serve  1.2M",
+        "Do 2026-01-15 08:12:45 CET    4242 1000 1000  11 * /usr/bin/serve",
+    ],
+)
+def test_a_row_of_a_list_of_cores_is_a_death(row: str) -> None:
+    first = death(f"TIME PID UID GID SIG COREFILE EXE\n{row}\n")
+
+    assert (first.pid, first.name, first.signal) == (4242, "serve", "SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "signal"),
+    [
+        ("oom_reaper: reaped process 42 (serve), now anon-rss:0kB", "serve", "SIGKILL"),
+        ("Task in /docker/a1 killed as a result of limit of /docker/a1", None, "SIGKILL"),
+        ("systemd-oomd[7]: Killed /a/serve.scope due to memory pressure 60%", "serve", "SIGKILL"),
+        ('earlyoom[7]: sending SIGTERM to process 42 uid 0 "serve": badness 9', "serve", None),
+        ('earlyoom[7]: sending SIGKILL to process 42 "serve": badness 9', "serve", "SIGKILL"),
+    ],
+)
+def test_who_guards_memory_says_whom_it_killed(
+    line: str, name: str | None, signal: str | None
+) -> None:
+    first = death(f"{line}\n")
+
+    assert (first.name, first.signal, first.cause.kind) == (name, signal, CauseClass.OOM_KILLED)
+
+
+def test_mongodbs_json_tells_the_signal_and_the_frames() -> None:
+    frame = '{"s":"I","msg":"Frame","attr":{"frame":{"a":"55f0a%d","C":"mongo::%s()"}}}\n'
+    log = (
+        '{"s":"F","msg":"Writing fatal message","attr":{"message":"Got signal: 11 '
+        '(Segmentation fault).\\n"}}\n' + frame % (1, "printStackTrace") + frame % (2, "Pool::take")
+    )
+
+    first = death(log)
+
+    assert (first.signal, first.function) == ("SIGSEGV", "mongo::Pool::take")
+
+
+def test_a_stack_without_a_head_holds_the_way_back_from_a_handler() -> None:
+    log = (
+        " 1: /lib/x86_64-linux-gnu/libc.so.6(+0x42520) [0x7f1be0042520]\n"
+        " 2: (Pool::take(int)+0x1b) [0x55f0a1234567]\n"
+        " 3: (main+0x9) [0x55f0a1234577]\n"
+    )
+
+    first = death(log)
+
+    assert (first.function, first.cause.kind) == ("Pool::take", CauseClass.NATIVE_FAULT)
+
+
+def test_a_stack_that_only_ends_in_libc_tells_no_death() -> None:
+    log = (
+        "/usr/bin/serve(take+0x1b) [0x55f0a1234567]\n"
+        "/lib/libc.so.6(+0x2a1ca) [0x7f1be002a1ca]\n"
+        "/lib/libc.so.6(__libc_start_main+0x8b) [0x7f1be002a28b]\n"
+        "/usr/bin/serve(_start+0x25) [0x55f0a1234500]\n"
+    )
+
+    assert explain_incident(parse_incident_log([log.encode()]), "log") is None
+
+
+def test_a_frame_that_was_cut_names_its_library() -> None:
+    log = (
+        "08:12:45 UTC - mysqld got signal 11 ;\n"
+        "/usr/sbin/mysqld(handle_fatal_signal+0x351) [0x58ad61]\n"
+        "/lib64/libpthread.so.0 [0x331500eb10]\n"
+        "/usr/lib/mysql/plugin/pool.so(ns::Pool::ta"
+    )
+
+    assert death(log).module == "pool.so"
+
+
+def test_tarantools_frames_have_offsets_without_a_prefix() -> None:
+    log = (
+        "Segmentation fault\n  code: SEGV_MAPERR\n  addr: 0x48\n"
+        "#0  0x55f0a1234567 in sig_fatal_cb+b2\n"
+        "#1  0x7f1be0042520 in __restore_rt+0\n"
+        "#2  0x55f0a1234569 in pool_take+1a\n"
+        "#3  0x55f0a123456a in main+20\n"
+    )
+
+    assert death(log).function == "pool_take"
+
+
+CEPH = (
+    " 1: {first}\n"
+    " 2: (()+0xfcb0) [0x7f1be0042520]\n"
+    " 3: (Pool::take(int)+0x1b) [0x55f0a1234567]\n"
+    " 4: (main+0x9) [0x55f0a1234577]\n"
+)
+
+
+@pytest.mark.parametrize("first", ["poold() [0x80fdea]", "(()+0x8865e2) [0x5622ea1ea5e2]"])
+def test_a_handlers_frames_have_no_names(first: str) -> None:
+    log = "*** Caught signal (Segmentation fault) **\n in thread 7f1be\n" + CEPH.format(first=first)
+
+    told, alone = death(log), death(CEPH.format(first=first))
+
+    assert (told.signal, told.function) == ("SIGSEGV", "Pool::take")
+    assert (alone.signal, alone.function) == (None, "Pool::take")
+
+
+@pytest.mark.parametrize("number", ["", " 3145 "])
+def test_a_failed_assertion_is_known_by_its_own_frames(number: str) -> None:
+    log = (
+        f"{number} 1: (ns::__pool_assert_fail(char const*, int)+0x158) [0x562384b7673c]\n"
+        f"{number} 2: poold(+0x57f956) [0x562384b76956]\n"
+        f"{number} 3: (Pool::take()+0x13b) [0x56238570861b]\n"
+    )
+
+    first = death(f"{number} /src/pool.cc: 88: FAILED ceph_assert(pool->valid())\n{log}")
+
+    assert (first.signal, first.function) == ("SIGABRT", "Pool::take")
+    if not number:
+        assert death(log).signal == "SIGABRT"
+
+
+def test_pythons_own_prefix_is_none_of_the_frame() -> None:
+    log = "".join(
+        f"2026-01-15T08:12:45.898 INFO:pool.osd.4.stderr:{line}\n"
+        for line in CEPH.format(first="(()+0x12890) [0x7f1be0042521]").splitlines()
+    )
+
+    assert death(log).function == "Pool::take"
+
+
+def test_what_stands_behind_a_time_was_printed_and_is_not_what_is_mended() -> None:
+    log = (
+        "fixes this: 2026-01-15 08:12:45.307320 -1 *** Caught signal (Segmentation fault) **\n"
+        + CEPH.format(first="poold() [0x80fdea]")
+    )
+
+    assert death(log).signal == "SIGSEGV"
+    assert (
+        explain_incident(parse_incident_log([b"fixes this: free(): invalid pointer\n"]), "") is None
+    )
