@@ -47,7 +47,7 @@ _PRINTERS: Final = re.compile(
 _HANDLING: Final = re.compile(
     r"(?i)\w*(?:signal|sig|crash|segv|seg_?fault|fault|exception|abort|terminate)_?(?:action_)?"
     r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
-    r"fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
+    r"seg_?fault|fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
     r"\w*assert(?:ion)?_?fail(?:ed|ure)?\w*"
 )
 """A handler's frame, by what it is called in most programs."""

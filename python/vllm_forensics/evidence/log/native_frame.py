@@ -88,7 +88,7 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     function = None if name in _NO_NAME or _HEXADECIMAL.fullmatch(name) else name
     if function is not None and function.startswith("_Z"):
         function = demangle(function) or function
-    module = groups.get("module")
+    module = (groups.get("module") or "").strip() or None
     return NativeCall(
         function=function,
         module=None if module in _NO_NAME else base_name(module),
