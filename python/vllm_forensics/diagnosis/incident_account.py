@@ -8,6 +8,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.incident_clues import (
     ASKED,
+    NEAR,
     OUTSIDE,
     OWN_WORDS,
     RECORD,
@@ -20,7 +21,6 @@ from vllm_forensics.model.incident import Clue, ClueKind
 _FATAL: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 """Words of a process that a signal ends."""
 _QUOTES: Final = re.compile("[`'\"]")
-_NEAR: Final = 600
 _NEXT: Final = 4
 _MESSAGE: Final = 3
 """So many lines the message of an exception may have before it comes to the point."""
@@ -47,7 +47,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
         last[clue.writer_pid] = clue
         if clue is first or clue.kind in _NO_ACCOUNT:
             continue
-        is_near = abs(clue.line - first.line) < _NEAR
+        is_near = abs(clue.line - first.line) < NEAR
         if clue.kind in _ADDED:
             if _adds(clue, first, pid, found):
                 found.append(clue)
@@ -87,7 +87,7 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return False  # another process's
     if clue.source == "python" and first.of_another:
         return False  # who tells of the dead one, not the dead one itself
-    if first.kind not in _WITH_PLACE or distance >= _NEAR:
+    if first.kind not in _WITH_PLACE or distance >= NEAR:
         return False
     # The kernel names a library and no function.
     is_known = any(one.native and one.source != "kernel" for one in (first, *found))
@@ -112,10 +112,10 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
         return False
     if clue.kind is ClueKind.CHILD and clue.signal is None:
         if ours is None and subject_pid(first) is None and first.kind in OWN_WORDS:
-            return 0 < clue.line - first.line < _NEAR  # a dump names nobody; the parent does
+            return 0 < clue.line - first.line < NEAR  # a dump names nobody; the parent does
         is_record = clue.source == first.source and abs(clue.line - first.line) < _NEXT
         return is_record or (ours is not None and ours is theirs)
-    is_near = abs(clue.line - first.line) < _NEAR
+    is_near = abs(clue.line - first.line) < NEAR
     return _signals_fit(first, clue) and (
         is_near or clue.source in OUTSIDE or first.source in OUTSIDE
     )

@@ -18,6 +18,8 @@ OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
 """Their lines may stand anywhere: another log was pasted behind the first."""
 _LAST_WORDS: Final = re.compile(r"This application failed to start because")
 """Of what a program lacks, it says at its end: the abort that follows is its own."""
+NEAR: Final = 600
+"""So many lines lie between two clues to one death at most."""
 RECORD: Final = 40
 """So many lines a container's record has at most."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from vllm_forensics.diagnosis.incident_clues import (
     ASKED,
     MACHINES,
+    NEAR,
     RECORD,
     ends_in,
     is_death,
@@ -22,6 +23,10 @@ from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, Follows, Proc
 _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
 _CLIENTS: Final = re.compile(r"ClientDisconnect\b")
 _ANY_TIME: Final = {*MACHINES, "systemd"}
+_SHELL: Final = "the shell"
+_ABORTING: Final = {"Java", "Ruby"}
+"""Their handlers of a fault's signal end in abort()."""
+_FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 _INNER: Final = {ProcessRole.WORKER: 3, ProcessRole.RAY_ACTOR: 3, ProcessRole.ENGINE_CORE: 2}
 
 
@@ -42,6 +47,7 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     if first is not None and first.kind is ClueKind.CHILD:
         roots = (clue for clue in told if clue.is_root and clue.source == first.source)
         first = next(roots, first)
+    first = _fault_of(first, told)
     if memory is not None and first is not None and first.signal == "SIGKILL":
         first = memory
     by_code = _raised_first(raised, first, clues)
@@ -65,6 +71,18 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         if found:
             return _most_telling(found)
     return None
+
+
+def _fault_of(first: Clue | None, told: Sequence[Clue]) -> Clue | None:
+    """The fault that Java's machine noticed before it called the abort() of which others tell."""
+    if first is None or first.signal != "SIGABRT":
+        return first
+    heading = next((clue for clue in told if clue.source in _ABORTING), None)
+    is_others = first.of_another or first.source == _SHELL
+    if heading is None or not is_others or heading.line - first.line > NEAR:
+        return first
+    record = (clue for clue in told if 0 <= clue.line - heading.line < RECORD)
+    return next((clue for clue in record if clue.signal in _FAULTS), first)
 
 
 def _says_why(clue: Clue) -> bool:

@@ -16,6 +16,8 @@ _DAMAGE: Final = (
     r"(?P<detail>(?:\w{3,20}\(\): )?[\w .]{5,60}(?: \([\w !>-]{1,30}\))?)"
     r"(?:: 0x|\s*\*\*\*|\W{0,4}$)"
 )
+_STARS: Final = r"[ *_\\]{3,8}"
+"""glibc's three, and what markdown may make of them."""
 _ENDED: Final = rf"(?:: (?!terminated){_PROGRAM} terminated)?"
 GLIBC: Final = Family(
     source="glibc",
@@ -94,16 +96,18 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "stack smashing detected",
-            rf"(?P<detail>\*\*\* stack smashing detected \*\*\*){_ENDED}",
+            rf"{_STARS}stack smashing detected{_STARS}{_ENDED}",
             "*** stack smashing detected ***: /usr/bin/serve terminated",
             signal="SIGABRT",
+            detail="*** stack smashing detected ***",
         ),
         Phrase(
             ClueKind.ABORT,
             "buffer overflow detected",
-            rf"(?P<detail>\*\*\* buffer overflow detected \*\*\*){_ENDED}",
+            rf"{_STARS}buffer overflow detected{_STARS}{_ENDED}",
             "*** buffer overflow detected ***: terminated",
             signal="SIGABRT",
+            detail="*** buffer overflow detected ***",
         ),
         Phrase(
             ClueKind.ABORT,

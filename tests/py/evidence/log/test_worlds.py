@@ -181,3 +181,40 @@ def test_what_stands_behind_a_time_was_printed_and_is_not_what_is_mended() -> No
     assert (
         explain_incident(parse_incident_log([b"fixes this: free(): invalid pointer\n"]), "") is None
     )
+
+
+def test_java_aborts_after_a_fault() -> None:
+    log = (
+        "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: "
+        "Container from a bad node. Exit status: 134.\n\n"
+        "# A fatal error has been detected by the Java Runtime Environment:\n#\n"
+        "#  SIGSEGV (0xb) at pc=0x00007f2d303b5850, pid=4242, tid=4300\n#\n"
+        "# Problematic frame:\n# C  [libpool.so.0+0xe850]  pool_take+0x10\n"
+    )
+
+    first = death(log)
+
+    assert (first.signal, first.pid, first.function) == ("SIGSEGV", 4242, "pool_take")
+
+
+@pytest.mark.parametrize("check", ["stack smashing", "buffer overflow"])
+@pytest.mark.parametrize(
+    "stars", ["*** {} detected ***: ", "**\\* {} detected _**: ", "*_\\* {} detected ***"]
+)
+def test_markdown_may_take_some_of_glibcs_stars(check: str, stars: str) -> None:
+    first = death(f"{stars.format(check)}poold terminated\n")
+
+    assert first.signal == "SIGABRT"
+    assert first.cause.detail == f"*** {check} detected ***"
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+def test_a_library_without_a_name_may_have_a_blank_before_its_address(blank: str) -> None:
+    log = (
+        "08:12:45 UTC - mysqld got signal 11 ;\n"
+        "/usr/sbin/mysqld(handle_segfault+0x351) [0x58ad61]\n"
+        f"/lib64/libpthread.so.0{blank}[0x331500eb10]\n"
+        "/usr/lib/mysql/plugin/pool.so(pool_take+0x12) [0x331500eb20]\n"
+    )
+
+    assert death(log).function == "pool_take"
