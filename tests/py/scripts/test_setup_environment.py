@@ -1,10 +1,12 @@
 """The set-up behind ./dev: what is left half-made is noticed, and what is missing is said."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -126,3 +128,27 @@ def test_what_python_is_there_is_said_where_none_will_do(checkout: Path) -> None
     assert "installed, and yet" in done.stderr
     assert "venv" in done.stdout
     assert "went on" not in done.stdout
+
+
+def test_each_command_installs_the_tool_that_it_calls() -> None:
+    root = SCRIPT.parents[1]
+    groups = tomllib.loads((root / "pyproject.toml").read_text())["dependency-groups"]
+
+    def tools(group: str) -> set[str]:
+        own = {re.split(r"[^\w-]", line)[0] for line in groups[group] if isinstance(line, str)}
+        included = (line["include-group"] for line in groups[group] if isinstance(line, dict))
+        return own.union(*map(tools, included))
+
+    arms = re.findall(
+        r"^    set_up (.*)\n((?:    .*\n)*)", (root / "dev").read_text(), re.MULTILINE
+    )
+    called = [
+        (tool, names.split())
+        for names, lines in arms
+        for tool in re.findall(r"^    (?:exec )?(nox|pytest)\b", lines, re.MULTILINE)
+    ]
+
+    assert len(arms) >= 8
+    assert len(called) >= 7
+    for tool, names in called:
+        assert tool in set().union(*map(tools, names)), f"{tool} is in none of {names}"
