@@ -9,6 +9,9 @@ import lief
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.audit import ModuleAudit
 
+# At the end the command line frees nothing, to save the time: lief would call each name leaked.
+lief.disable_leak_warning()
+
 _RUNTIMES: Final = {
     "__asan_init": "AddressSanitizer",
     "__ubsan_handle_type_mismatch_v1": "UndefinedBehaviorSanitizer",

@@ -17,7 +17,7 @@ from vllm_forensics.diagnosis.incident_hearsay import hearsay_of, is_asked_for
 from vllm_forensics.diagnosis.incident_names import with_numbers
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
-from vllm_forensics.diagnosis.incident_roles import role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident_roles import role_in_title, role_of_clue, role_of_name
 from vllm_forensics.diagnosis.incident_source import asserted_place
 from vllm_forensics.diagnosis.incident_strangers import without_strangers
 from vllm_forensics.diagnosis.incident_where import last_resort, place_of, program_of
@@ -114,7 +114,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     role = next(filter(None, map(role_of_clue, told)), None)
     if role is None and first.is_told:  # a title's: below it stands whose log it is
-        role = next(filter(None, map(role_of_clue, _unfinished(reading))), None)
+        role = role_in_title(first.text)
+        role = role or next(filter(None, map(role_of_clue, _unfinished(reading))), None)
     if name is None or (role is None and role_of_name(seen) is not None):
         name = seen or name  # the kernel knows the thread's name only
     if is_known and pid is None and name is None and role is None:

@@ -41,6 +41,7 @@ _FRAMES: Final = tuple(
 )
 _ENGINE: Final = re.compile(r"[Ee]ngine")
 _RANK: Final = re.compile(r"\bRank \d{1,5}\]")
+_CLASS: Final = re.compile(r"\b[A-Z]\w{0,40}?[a-z]\w{0,20}?[A-Z]\w{0,40}")
 _WORKER: Final = re.compile(r"WorkerProc|Worker failed|Scheduler hit|KilledWorker")
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
@@ -55,6 +56,16 @@ def role_of_name(name: str | None) -> ProcessRole | None:
     if not name:
         return None
     return next((role for pattern, role in _NAMES if pattern.search(name)), None)
+
+
+def role_in_title(title: str) -> ProcessRole | None:
+    """The role of the first class, or process, that a title names."""
+    names = (
+        name
+        for name in _CLASS.findall(title)
+        if not name.endswith(("Error", "Exception", "Loader"))
+    )
+    return next(filter(None, map(role_of_name, names)), None)
 
 
 def role_of_frames(frames: tuple[PythonCall, ...]) -> ProcessRole | None:

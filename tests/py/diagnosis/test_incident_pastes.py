@@ -216,3 +216,45 @@ def test_an_older_gdb_on_macos_names_an_exception_and_no_signal() -> None:
     death = incident_of("Program received signal EXC_BAD_ACCESS, Could not access memory.")
 
     assert death.first_death.signal == "SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    "function", ["free_blocks", "abort_request", "malloc_init_hard", "kill_all"]
+)
+def test_a_function_of_ones_own_may_begin_like_the_c_librarys(function: str) -> None:
+    incident = incident_of(
+        "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
+        f"  * frame #0: 0x00000001077a685e libpool.1.dylib`{function} + 302",
+        "    frame #1: 0x00000001006bbb47 dyld`dyld4::prepare + 535",
+    )
+
+    place = incident.first_death
+    assert (place.module, place.function) == ("libpool.1.dylib", function)
+
+
+def test_a_titles_class_tells_the_role_before_another_process_does() -> None:
+    incident = incident_of(
+        "# EngineCore crashes with `realloc(): invalid pointer` at start",
+        "",
+        "(APIServer pid=1) Traceback (most recent call last):",
+        '(APIServer pid=1)   File "/opt/vllm/entrypoints/cli/serve.py", line 122, in cmd',
+        "(APIServer pid=1)     uvloop.run(run_server(args))",
+    )
+
+    assert incident.first_death.role is ProcessRole.ENGINE_CORE
+    assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+def test_tcmallocs_words_outrank_the_shells() -> None:
+    incident = incident_of(
+        "# src/tcmalloc.cc:278] Attempt to free invalid pointer 0x2183da8 Aborted (core dumped)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+def test_what_a_form_expects_to_be_printed_was_not() -> None:
+    dump = ("Fatal Python error: Segmentation fault", "", 'File "pool.py", line 11 in take')
+
+    assert not incidents_of("### Expected Output:", "```", *dump, "```")
+    assert incidents_of("### Actual Output:", "```", *dump, "```")

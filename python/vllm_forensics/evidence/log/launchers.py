@@ -355,19 +355,6 @@ MACHINE: Final = Family(
             "RuntimeError: unable to open shared memory object </torch_4242_1> in read-write mode",
         ),
         Phrase(
-            ClueKind.HEAP,
-            "Attempt to free invalid pointer",
-            r"(?P<detail>Attempt to free invalid pointer.{0,40})",
-            "src/tcmalloc.cc:332] Attempt to free invalid pointer 0x55d0c2e80048",
-            signal="SIGABRT",
-        ),
-        Phrase(
-            ClueKind.HEAP,
-            "mimalloc: error: ",
-            r"(?P<detail>mimalloc: error: .{1,120})",
-            "mimalloc: error: double free detected of block 0x7f1be0001234 with size 64",
-        ),
-        Phrase(
             ClueKind.ABORT,
             "LLVM ERROR: ",
             r"(?P<detail>LLVM ERROR: .{1,160})",

@@ -30,7 +30,7 @@ _LESSON: Final = re.compile(
     r"(?:indicates|signals) that|(?:occurs|happens|is (?:sent|raised|thrown)) when|"
     r"if you(?:'re| are| see| get| encounter)|error (?:may|might|can) occur|"
     r"exit code (?:will|would) be|"
-    r"you (?:can|should|may|might|will|need|get|see)|"
+    r"you (?:can|should|may|might|will|need|get|see|find|notice)|"
     r"best practices?|stands for|refers to|(?:often|mostly|generally) (?:due to|caused by)|"
     r"your (?:machine|system|program|code|application|server|container|terminal|computer|pod))\b"
 )
@@ -111,6 +111,7 @@ _ILLUSTRATES: Final = re.compile(
     r"\u4f60(?:\u4f1a|\u53ef\u80fd|\u5c06)\u770b\u5230)"
 )
 """What is shown below such a sentence is an example."""
+_EXPECTED: Final = re.compile(r"(?i)\W{0,6}expected (?:\w{2,10} )?output\b")
 _POSSIBLE: Final = re.compile(
     r"(?i)\b(?:may|might|could|can) (?:\w{2,10} ){0,2}(?:cause|lead|result|produce|trigger|crash|"
     r"fail|die|end|show)\b|\bit looks like (?:this|so)\b"
@@ -207,6 +208,11 @@ def is_of_a_lesson(page: Page, at: int) -> bool:
 def is_example(page: Page, at: int) -> bool:
     """Does the sentence above say that what follows is an example?"""
     return _ILLUSTRATES.search(page.paragraph_above(at)) is not None
+
+
+def is_expected(page: Page, at: int) -> bool:
+    """Does the line stand where a form asks what should be printed?"""
+    return _EXPECTED.match(page.paragraph_above(at)) is not None
 
 
 def is_possible(page: Page, at: int) -> bool:

@@ -46,6 +46,13 @@ GLIBC: Final = Family(
             "free(): invalid pointer",
             signal="SIGABRT",
         ),
+        Phrase(  # as people write it down
+            ClueKind.HEAP,
+            "free() ",
+            r"(?:^|\W)(?P<detail>free\(\) invalid (?:pointer|size|next size))",
+            "free() invalid pointer",
+            signal="SIGABRT",
+        ),
         Phrase(
             ClueKind.HEAP,
             "double free or corruption",
@@ -133,6 +140,19 @@ GLIBC: Final = Family(
             r"Assertion `.{1,200}' failed)",
             "cache.cpp:88: Assertion `id < size' failed.",
             signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "Attempt to free invalid pointer",
+            r"(?P<detail>Attempt to free invalid pointer.{0,40})",
+            "src/tcmalloc.cc:332] Attempt to free invalid pointer 0x55d0c2e80048",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "mimalloc: error: ",
+            r"(?P<detail>mimalloc: error: .{1,120})",
+            "mimalloc: error: double free detected of block 0x7f1be0001234 with size 64",
         ),
     ),
 )

@@ -16,6 +16,7 @@ from vllm_forensics.evidence.log.changes import is_all_changes, is_list_of_chang
 from vllm_forensics.evidence.log.lessons import (
     Lessons,
     count_of_witnesses,
+    is_expected,
     is_name,
     is_of_a_lesson,
     is_of_another_report,
@@ -225,6 +226,7 @@ def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
         is_comment(lines[at])
         or is_term(lines[at])
         or is_of_another_report(lines, at)
+        or is_expected(page, at)
         or _is_comment_of_code(page, kinds, at)
         or _is_within_code(kinds, at)
         or is_list_of_changes(lines, at)
