@@ -124,7 +124,7 @@ def test_the_scheduler_s_modules_alone_do_what_the_whole_vllm_does(
     again = forensics(*run, str(alone), "--vllm", VERSION)
 
     assert driven.returncode == again.status == 0, driven.stderr
-    assert str(python.parent.parent) in "".join(driven.stdout.split())
+    assert "".join(str(python.parent.parent).split()) in "".join(driven.stdout.split())
     (head, *events), (other, *same) = (
         file.read_text(encoding="utf-8").splitlines() for file in (whole, alone)
     )
