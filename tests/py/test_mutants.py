@@ -199,8 +199,8 @@ MUTANTS = {
     ),
     "what a handler sent is the first fault": Mutant(
         module="statement_traces",
-        old="fault.name if fault is not None else signal, sent),",
-        new="signal, sent),",
+        old="cause, fault.name if fault is not None else signal, sent)",
+        new="cause, signal, sent)",
         tests=("joined",),
     ),
     "two restarts are one incident": Mutant(
