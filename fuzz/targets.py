@@ -28,8 +28,7 @@ def sanitizer() -> Target:
     frames = importlib.import_module("vllm_forensics.evidence.sanitizer.frames")
 
     def one(data: bytes) -> None:
-        cut = int.from_bytes(data[:2], "little")
-        scan.parse_sanitizer_log([data[2 : 2 + cut], data[2 + cut :]])
+        scan.parse_sanitizer_log(_pieces(data))
         frames.parse_frame("#0 " + data[:2000].decode("utf-8", "replace").strip())
 
     return one
@@ -44,8 +43,7 @@ def incident_log() -> Target:
     source_kind = importlib.import_module("vllm_forensics.evidence.source_kind")
 
     def one(data: bytes) -> None:
-        cut = int.from_bytes(data[:2], "little")
-        reading = scan.parse_incident_log([data[2 : 2 + cut], data[2 + cut :]])
+        reading = scan.parse_incident_log(_pieces(data))
         incident.explain_incidents(reading, "log")
         joined.join(list(statement.of_log("log", None, reading)), {"log": reading})
         source_kind.kind_of(data[2:])
@@ -220,6 +218,12 @@ TARGETS: dict[str, Callable[[], Target]] = {
         *(module_file, small_files),
     )
 }
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    """What is behind the first two bytes, in two pieces: they say where it is cut."""
+    cut = int.from_bytes(data[:2], "little")
+    return [data[2 : 2 + cut], data[2 + cut :]]
 
 
 def _text(data: bytes) -> str:

@@ -23,7 +23,6 @@ from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, Follows, Proc
 _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
 _CLIENTS: Final = re.compile(r"ClientDisconnect\b")
 _ANY_TIME: Final = {*MACHINES, "systemd"}
-_SHELL: Final = "the shell"
 _ABORTING: Final = {"Java", "Ruby"}
 """Their handlers of a fault's signal end in abort()."""
 _FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
@@ -78,7 +77,7 @@ def _fault_of(first: Clue | None, told: Sequence[Clue]) -> Clue | None:
     if first is None or first.signal != "SIGABRT":
         return first
     heading = next((clue for clue in told if clue.source in _ABORTING), None)
-    is_others = first.of_another or first.source == _SHELL
+    is_others = first.of_another or first.source == "the shell"
     if heading is None or not is_others or heading.line - first.line > NEAR:
         return first
     record = (clue for clue in told if 0 <= clue.line - heading.line < RECORD)

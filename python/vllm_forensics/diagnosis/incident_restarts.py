@@ -68,28 +68,25 @@ def cut_at_starts(reading: IncidentReading) -> Iterator[list[Clue]]:
     reborn = _reborn(reading.processes)
     for clue in reading.clues:
         now = (clock_s(clue.time), uptime_s(clue.time))
-        is_reborn = bisect_right(reborn, clue.line) > bisect_right(
-            reborn, part[-1].line if part else 0
-        )
-        is_new = (
-            is_reborn
-            or clue.kind is ClueKind.START
-            or (
-                clue.kind in _OF_ITS_OWN
-                and is_death(clue)
-                and any(
-                    at is not None and before is not None and at - before > _LONG_S
-                    for at, before in zip(now, last, strict=True)
-                )
-            )
-        )
-        if has_death and is_new:
+        above = part[-1].line if part else 0
+        is_reborn = bisect_right(reborn, clue.line) > bisect_right(reborn, above)
+        is_start = is_reborn or clue.kind is ClueKind.START
+        if has_death and (is_start or _comes_late(clue, now, last)):
             yield part
             part, has_death = [], False
         part.append(clue)
         has_death = has_death or (is_death(clue) and not clue.is_told)
         last = [before if at is None else at for at, before in zip(now, last, strict=True)]
     yield part
+
+
+def _comes_late(clue: Clue, now: Sequence[float | None], last: Sequence[float | None]) -> bool:
+    """Does a process die of itself long after what was told last, by either clock?"""
+    is_late = any(
+        at is not None and before is not None and at - before > _LONG_S
+        for at, before in zip(now, last, strict=True)
+    )
+    return is_late and clue.kind in _OF_ITS_OWN and is_death(clue)
 
 
 def _reborn(processes: Sequence[SeenProcess]) -> list[int]:

@@ -46,7 +46,8 @@ CRASH: Final = re.compile(
 )
 """An end, and not of what."""
 _VERB: Final = re.compile(
-    r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
+    r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
+    r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
     r"dying|killed|panic\w+)$"
 )
 
