@@ -2,13 +2,14 @@
 
 With CI=true or --strict-skips a skip fails, unless allowed_skips.txt lists it with a reason. The
 store of cases lies in a folder of the tests, for the commands that they start too: a new one for
-each test.
+each test. Signals are heard that a shell has its background's programs ignore.
 """
 
 import fnmatch
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -27,10 +28,19 @@ NUMBERS = itertools.count()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _hear_signals()
     folder = Path(tempfile.mkdtemp(prefix="forensics-cases-"))
     folder.chmod(0o1777)  # tests run the command as other users too
     config.stash[CASES_FOLDER] = folder
     os.environ[CASES_VARIABLE] = str(folder / "cases.sqlite")
+
+
+def _hear_signals() -> None:
+    """Undo what a shell's background and nohup have all programs ignore that tests start."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            is_interrupt = number is signal.SIGINT
+            signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cassert>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <functional>
@@ -142,8 +141,6 @@ VICTIM(plain_abort) {
 }
 
 VICTIM(wait_for_signal) {
-  // A shell starts what it puts in the background with this one ignored.
-  std::signal(SIGQUIT, SIG_DFL);
   announce("ready", std::uintptr_t{1});
   for (;;) {
     pause();  // CRASH:wait_for_signal
