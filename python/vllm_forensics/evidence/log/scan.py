@@ -88,10 +88,11 @@ _DATED: Final = 400
 """Of the bytes before a hit, so many are looked through for a time."""
 _BEGINNING: Final = 2_000
 """A title stands in so many bytes."""
-_PREFIX: Final = re.compile(
-    rb"(?:\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}|\[(?P<title>[\w.:-]{1,60}) )"
-    rb"pid=(?P<pid>\d{1,9})(?(title)\]|[^()\n]{0,80}\))"
+_PREFIXES: Final = (
+    re.compile(rb"\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(?P<pid>\d{1,9})[^()\n]{0,80}\)"),
+    re.compile(rb"\[(?P<name>[\w.:-]{1,60}) pid=(?P<pid>\d{1,9})\]"),
 )
+"""A process signs its line. Each begins with a letter of its own: so a search is fast."""
 _CLOCK: Final = re.compile(rb"(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(
     r"(?i)segment(?:ation)? (?:fault|violation)|segfault|core dumped|\bkilled\b|crash|SIGSEGV|"
@@ -230,7 +231,11 @@ class _Scanner:
     def _note_lives(self, data: bytes, start: int, stop: int) -> None:
         """Who wrote something in a stretch that holds nothing else of interest."""
         # A few processes write most of it: of each, the last line tells.
-        last = {match["pid"]: match for match in _PREFIX.finditer(data, start, stop)}
+        last: dict[bytes, re.Match[bytes]] = {}
+        for prefix in _PREFIXES:
+            of_form = {match["pid"]: match for match in prefix.finditer(data, start, stop)}
+            for pid, match in of_form.items():
+                last[pid] = max(last.get(pid, match), match, key=re.Match.start)
         for match in last.values():
             begin = data.rfind(b"\n", start, match.start()) + 1 or start
             end = data.find(b"\n", match.end(), stop)
@@ -238,7 +243,7 @@ class _Scanner:
             clock = _CLOCK.search(data, begin, end)
             self._live(
                 int(match["pid"]),
-                (match["name"] or match["title"] or b"").decode("utf-8", "replace").strip(),
+                (match["name"] or b"").decode("utf-8", "replace").strip(),
                 clock[0].decode() if clock else None,
             )
 
