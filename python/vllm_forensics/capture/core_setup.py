@@ -1,17 +1,14 @@
-"""Makes a machine keep cores, within a budget of disk, and puts it back as it was."""
+"""Makes a machine keep cores, and puts it back as it was."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
-import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from vllm_forensics.capture.core_sources import cores_in
 from vllm_forensics.capture.host import CORE_PATTERN
 from vllm_forensics.errors import ToolError, UsageError
 
@@ -33,10 +30,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Shell:
+    """A process whose core limit was lifted, and its limits before, in bytes."""
+
+    pid: int
+    started: int
+    """Clock ticks since the machine's start: pids come again, both together do not."""
+    soft: int
+    hard: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     previous: str
     ours: tuple[str, ...]
     """Every pattern that was set since: whichever of them an interruption left is put back."""
+    shells: tuple[_Shell, ...] = ()
 
 
 def set_up(pattern: str, shell_pid: int | None) -> tuple[Change, ...]:
@@ -58,21 +67,25 @@ def set_up(pattern: str, shell_pid: int | None) -> tuple[Change, ...]:
     if state is None or before not in state.ours:
         state = _State(previous=before, ours=())
     _require_permission()
+    shell = None if shell_pid is None else _look_at(shell_pid)
     changes = []
     folder = Path(pattern).parent
     if pattern.startswith("/") and "%" not in str(folder):
         changes += _make_folder(folder)
-    # Written down first: killed between the two, `restore` still knows both patterns.
-    _write_state(_State(previous=state.previous, ours=(*state.ours, pattern)))
+    # Written down first: killed between the two, `restore` still knows all that was.
+    shells = _with_shell(state.shells, shell)
+    _write_state(_State(previous=state.previous, ours=(*state.ours, pattern), shells=shells))
     _write_pattern(pattern)
     changes.append(Change(name="core_pattern", before=before, after=_read_pattern()))
-    if shell_pid is not None:
-        changes += _lift_limit(shell_pid)
+    if shell is not None:
+        changes += _lift_limit(shell)
     return tuple(changes)
 
 
 def restore() -> tuple[Change, ...]:
-    """Put core_pattern back, if the present value is the one that `set_up` set.
+    """Put core_pattern back, if the present value is the one that `set_up` set, and core limits.
+
+    A limit is put back where its process still runs and nobody else changed it since.
 
     Raises:
         ToolError: nothing to restore, changed by somebody else since, or not permitted.
@@ -90,47 +103,11 @@ def restore() -> tuple[Change, ...]:
         )
     _require_permission()
     _write_pattern(state.previous)
+    changes = [Change(name="core_pattern", before=before, after=_read_pattern())]
+    for shell in state.shells:
+        changes += _lower_limit(shell)
     STATE_FILE.unlink()
-    return (Change(name="core_pattern", before=before, after=_read_pattern()),)
-
-
-def prune(folder: Path, *, keep: int | None, max_bytes: int | None) -> tuple[Path, ...]:
-    """Remove the oldest cores of a folder beyond a number or a size; says which.
-
-    Only files that are cores are counted and removed, and no links. Sizes are those on disk, holes
-    left out. A core that is larger than all the room goes, older and smaller ones stay.
-
-    Raises:
-        ToolError: a core may not be removed by this user.
-
-    """
-    cores = []
-    for path in cores_in(folder):
-        with contextlib.suppress(FileNotFoundError):
-            state = path.lstat()
-            if stat.S_ISREG(state.st_mode):
-                cores.append((state, path))
-    cores.sort(key=lambda entry: entry[0].st_mtime_ns, reverse=True)
-    removed, used = [], 0
-    for position, (state, path) in enumerate(cores):
-        used += state.st_blocks * 512
-        too_many = keep is not None and position >= keep
-        too_large = max_bytes is not None and used > max_bytes
-        if too_many or too_large:
-            used -= state.st_blocks * 512
-            _remove(path)
-            removed.append(path)
-    return tuple(removed)
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise ToolError(
-            f"{path} cannot be removed: {error.strerror}",
-            remedy=f"sudo forensics prune {path.parent}",
-        ) from error
+    return tuple(changes)
 
 
 def _make_folder(folder: Path) -> list[Change]:
@@ -172,21 +149,64 @@ def _give_rights(folder: Path) -> tuple[int, int]:
         os.close(descriptor)
 
 
-def _lift_limit(pid: int) -> list[Change]:
-    """Lift the hard limit too where that is allowed (CAP_SYS_RESOURCE), else the soft one to it."""
-    name = f"core limit of the shell (pid {pid})"
+def _look_at(pid: int) -> _Shell | None:
     try:
-        before = resource.prlimit(pid, resource.RLIMIT_CORE)
+        # The name before it may hold anything, a bracket too.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
     except OSError:
-        return []
-    for limits in ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), (before[1], before[1])):
-        with contextlib.suppress(OSError, ValueError):
-            resource.prlimit(pid, resource.RLIMIT_CORE, limits)
+        return None
+    return _Shell(pid=pid, started=int(fields[19]), soft=soft, hard=hard)
+
+
+def _lives(shell: _Shell) -> bool:
+    now = _look_at(shell.pid)
+    return now is not None and now.started == shell.started
+
+
+def _with_shell(known: tuple[_Shell, ...], shell: _Shell | None) -> tuple[_Shell, ...]:
+    """Of a shell that set up twice, the limits before the first time count."""
+    alive = tuple(other for other in known if _lives(other))
+    if shell is None or any(other.pid == shell.pid for other in alive):
+        return alive
+    return (*alive, shell)
+
+
+def _lift_limit(shell: _Shell) -> list[Change]:
+    """Lift the hard limit too where that is allowed (CAP_SYS_RESOURCE), else the soft one to it."""
+    for limits in ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), (shell.hard, shell.hard)):
+        if _set_limit(shell, limits):
             break
-    after = _limit_text(resource.prlimit(pid, resource.RLIMIT_CORE)[0])
-    if after == "0 bytes":
+    now = _look_at(shell.pid)
+    if now is None:
+        return []
+    after = _limit_text(now.soft)
+    if now.soft == 0:
         after += ": the hard limit is 0, and only CAP_SYS_RESOURCE may raise it"
-    return [Change(name=name, before=_limit_text(before[0]), after=after)]
+    return [Change(name=_limit_of(shell), before=_limit_text(shell.soft), after=after)]
+
+
+def _lower_limit(shell: _Shell) -> list[Change]:
+    now = _look_at(shell.pid)
+    ours = {resource.RLIM_INFINITY, shell.hard}
+    if now is None or now.started != shell.started or now.soft not in ours:
+        return []
+    if now.soft == shell.soft or not _set_limit(shell, (shell.soft, shell.hard)):
+        return []
+    before, after = _limit_text(now.soft), _limit_text(shell.soft)
+    return [Change(name=_limit_of(shell), before=before, after=after)]
+
+
+def _set_limit(shell: _Shell, limits: tuple[int, int]) -> bool:
+    try:
+        resource.prlimit(shell.pid, resource.RLIMIT_CORE, limits)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _limit_of(shell: _Shell) -> str:
+    return f"core limit of the shell (pid {shell.pid})"
 
 
 def _limit_text(value: int) -> str:
@@ -222,7 +242,8 @@ def _read_state() -> _State | None:
     try:
         raw = json.loads(STATE_FILE.read_text(encoding="utf-8"))
         ours = tuple(str(pattern) for pattern in raw["ours"])
-        return _State(previous=str(raw["previous"]), ours=ours) if ours else None
+        shells = tuple(_Shell(**entry) for entry in raw.get("shells", ()))
+        return _State(previous=str(raw["previous"]), ours=ours, shells=shells) if ours else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -103,7 +104,15 @@ def test_doctor_speaks_plainly_and_into_files(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def machine() -> Iterator[str]:
+def own_limit() -> Iterator[None]:
+    """`setup` lifts the core limit of the process that calls it: here, the tests' own."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+@pytest.fixture
+def machine(own_limit: None) -> Iterator[str]:
     """The machine's own pattern, with nobody else looking; put back whatever the test does."""
     with core_pattern_locked(fcntl.LOCK_EX):
         if STATE_FILE.exists():
@@ -153,6 +162,29 @@ def test_setup_lifts_the_limit_of_the_shell_that_called_it(machine: str) -> None
 
     assert done.stdout.strip() == "unlimited"
     assert pattern() == "core.%p"
+
+
+@pytest.mark.root
+def test_restore_puts_the_shells_limit_back(machine: str) -> None:
+    script = f"""
+        ulimit -S -c 7
+        {shlex.quote(COMMAND)} setup >/dev/null
+        {shlex.quote(COMMAND)} setup --pattern core.%p >/dev/null
+        ulimit -S -c
+        {shlex.quote(COMMAND)} setup --restore
+        ulimit -S -c
+        {shlex.quote(COMMAND)} setup >/dev/null
+        ulimit -S -c 9
+        {shlex.quote(COMMAND)} setup --restore >/dev/null
+        ulimit -S -c
+    """
+
+    done = subprocess.run(("sh", "-c", script), capture_output=True, text=True, check=True)
+
+    lines = done.stdout.splitlines()
+    assert (lines[0], lines[-2:]) == ("unlimited", ["7", "9"])
+    assert "core limit of the shell" in done.stdout
+    assert pattern() == machine
 
 
 @pytest.mark.root

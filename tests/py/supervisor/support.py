@@ -112,6 +112,7 @@ class Supervisor:
             errors="surrogateescape",
             stdin=subprocess.DEVNULL,
             env={**os.environ, **self.environment},
+            cwd=self.folder,  # the kernel too may leave a core
             timeout=timeout_s,
             check=False,
         )

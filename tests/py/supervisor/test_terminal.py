@@ -135,14 +135,14 @@ def test_a_job_in_the_background_that_reads_is_stopped_as_any_other(
 def test_an_interactive_shell_runs_under_it_with_jobs_of_its_own(supervisor: Supervisor) -> None:
     terminal = Terminal(supervisor.command(*BASH))
     terminal.expect("READY> ")
-    terminal.type("cat\n")
-    terminal.type("echoed\n")
-    terminal.expect("echoed\r\n")
+    # What it prints itself tells that it has the terminal; the echo of what is typed does not.
+    terminal.type("sh -c 'echo run''ning; exec cat'\n")
+    terminal.expect("running\r\n")
     terminal.type("\x1a")
     terminal.expect("Stopped")
     terminal.expect("READY> ")
     terminal.type("fg\n")
-    terminal.expect("cat\r\n")
+    terminal.expect("cat'\r\n")
     terminal.type("\x03")
     terminal.expect("READY> ")
     terminal.type("exit 5\n")

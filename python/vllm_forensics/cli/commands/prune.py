@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from vllm_forensics.capture.core_setup import CORE_FOLDER, prune
+from vllm_forensics.capture.core_setup import CORE_FOLDER
+from vllm_forensics.capture.prune import prune
 from vllm_forensics.errors import UsageError
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from vllm_forensics.capture.core_setup import DEFAULT_PATTERN, prune, restore, set_up
+from vllm_forensics.capture.core_setup import DEFAULT_PATTERN, restore, set_up
+from vllm_forensics.capture.prune import prune
 
 
 @click.command("setup")
