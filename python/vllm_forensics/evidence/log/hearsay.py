@@ -26,17 +26,16 @@ from vllm_forensics.evidence.log.lessons import count_of_witnesses
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.page import Page, is_printed
 from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.evidence.log.reports import (
-    Form,
+from vllm_forensics.evidence.log.reports import Form, is_reported
+from vllm_forensics.evidence.log.sentence_names import place_named, process_named
+from vllm_forensics.evidence.log.titles import defines_a_death, title_of
+from vllm_forensics.evidence.log.works import (
     is_lesson,
     is_list_of_news,
     is_maintainers,
     is_marked,
     is_of_work,
-    is_reported,
 )
-from vllm_forensics.evidence.log.sentence_names import place_named, process_named
-from vllm_forensics.evidence.log.titles import defines_a_death, title_of
 from vllm_forensics.model.incident import Clue, ClueKind
 
 NEEDLES: Final = (

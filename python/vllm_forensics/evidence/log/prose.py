@@ -10,59 +10,25 @@ import re
 from enum import Enum, auto
 from typing import Final
 
+from vllm_forensics.evidence.log.doubt import (
+    is_asked,
+    is_conditional,
+    is_doubted,
+    is_explained,
+    is_mended,
+    is_possible,
+    is_supposed,
+    is_taught,
+    is_witnessed,
+)
+
 _REACH: Final = 1_000
 """So far around the words a line is looked at."""
 _QUOTES: Final = "\"\u201c\u2018'`"
 _CLOSED: Final = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _MARKS: Final = f" {_QUOTES}"
-_DOUBT: Final = re.compile(
-    r"(?i)\b(?:means?|if|when(?:ever)?(?! \w{2,20}ing\b)|whether|unless|would|could|may|might|"
-    r"should|e\.g\.|such as|instead of|how to|often|typically|usually|sometimes|commonly|"
-    r"indicates?|handl(?:e[sd]?|ing))(?!\w)"
-)
-_EXPLAINS: Final = re.compile(
-    r"\W{0,4}(?:\([^()]{1,40}\) )?(?:always|never|means?|indicates?|signif(?:y|ies)|stands for|"
-    r"refers to|denotes?|(?:occurs?|happens?) when)\b|"
-    r"[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b|"
-    r"\. (?:This|That|It) (?:[\w()]{1,20} ){0,5}(?:means?|indicates?|usually|typically|denotes?)\b"
-)
-"""Behind a death's name: somebody explains it."""
 _LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
 """Before it: a slide's bullet, or a question to the reader."""
-_TEACHES: Final = re.compile(
-    r"(?i)\b(?:understand(?:ing)?|decoding|demystif\w{1,6}|explain(?:ed|ing)?|guide|tutorial|"
-    r"dreaded|infamous|notorious|cryptic|known as|may|might|could|would|such as|means?|"
-    r"typically|usually|commonly|(?:if|when(?:ever)?) (?:you|a program|a process))\b"
-)
-"""Unlike a word of doubt, none of these stands in what somebody saw: `crash when importing`."""
-_POSSIBLE: Final = re.compile(
-    r"(?i)\b(?:can|could|may|might|would|will|should) (?:\w{1,12} ){0,2}(?:lead|result|cause|"
-    r"trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
-    r"\b(?:e\.g\.|i\.e\.|such as|for example|instead of|rather than|search(?:es)? for|"
-    r"(?:any|every|each) (?:\w{1,15} ){1,5}(?:is|are|gets?)|looks? for|known as|leads? to|"
-    r"if (?:you|it|the|a|an|this|that)|when(?:ever)? (?:your?|a|an)|"
-    r"(?:[Ll]ook|[Cc]heck|[Ww]atch|[Gg]rep)\b.{0,60} for(?= \W{0,3}$)|"
-    r"looks? (?:something )?like)\b|128 ?\+ ?\d{1,2} {0,3}=|"
-    r"(?:^|\W)(?:si|wenn|falls|lorsque|cuando|\u0435\u0441\u043b\u0438)\s|\u82e5|\u5982\u679c|\u5982\u9047"
-)
-"""What may happen has not happened."""
-_SUPPOSES: Final = re.compile(
-    r"(?i)\bif (?:we|i|you|they|one|it) (?:ever |still )?(?:notice|see|get|find|hit|receive)s? "
-    r"(?:an? |the )?[`\"'\u201c]?$|"
-    r"\b(?:look|search|grep|watch|check)(?:s|ing)? for (?:an? |the )?[`\"'\u201c]?$"
-)
-"""Whoever says so, he has not seen it yet, or does so whenever something happens."""
-_MENDS: Final = re.compile(
-    r"(?i)(?<!not )(?<!n't )\b(?:fix(?:e[sd]|ing)?|avoid(?:s|ed|ing)?|prevent(?:s|ed|ing)?|"
-    r"resolve[sd]?|work(?:s|ed)? ?around|no longer|mitigat(?:e[sd]?|ing)|regression test|"
-    r"bug ?fix|closes)\b"
-)
-_TIME: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
-_MENDED: Final = re.compile(
-    r"(?i).{0,80}?\b(?:(?:has been|have been|was|were|is|are|is now|got|should be) (?:now )?"
-    r"(?:fixed|resolved|gone)|fixed\W*$)"
-)
-"""What was mended is told in the past, as in a list of changes."""
 _LINKED: Final = re.compile(r"[^\]\[]{0,80}\]\(")
 """The words of a link: the death is told elsewhere."""
 _CAUSED: Final = re.compile(
@@ -70,20 +36,10 @@ _CAUSED: Final = re.compile(
     r"(?:be|come|happen|occur|mean|indicate)\b"
 )
 """Behind it in the same sentence: of what such a death may come."""
-_ASKS: Final = re.compile(
-    r"\W{0,8}(?:[Dd]o(?:es)?|[Dd]id|[Ii]s|[Aa]re|[Hh]a(?:s|ve)|[Cc]an|[Cc]ould) "
-    r"(?:you|it|they|anybody|anyone)\b.{1,600}\?\s*$"
-)
-"""Who asks whether something is seen has not seen it."""
 _ADVICE: Final = re.compile(
     r".{0,300}\b(?:[Rr]aise|[Ss]et|[Uu]se|[Ii]ncrease|[Rr]educe|[Cc]hange|[Ee]nsure|[Mm]ust|[Ss]hould)\b"
 )
 """Behind a quoted message: what to do about it, wherever it comes up."""
-WITNESS: Final = re.compile(
-    r"\b(?:I|[Ww]e|[Mm]y|i(?= (?:am|was|have|had|got|get|see|saw|tried|try|ran|run|use|found)\b)|"
-    r"i['\u2019]?(?:m|ve))\b"
-)
-"""Who speaks of himself tells what he saw, and not what there is to be seen."""
 _COMMENT: Final = re.compile(r"\s*(?://(?![\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s")
 _TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")
 _PATTERN: Final = re.compile(r"[\w)\]]\|$|\\b$|(?:^|\W)\^$|\.\*$|\(\?:?$")
@@ -134,36 +90,28 @@ class Voice(Enum):
 
 def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voice:
     """Who speaks the words that stand in the line from start to end."""
-    if in_prose and _DOUBT.search(text, 0, end) is not None:
+    words = text[max(0, end - _REACH) : end]
+    if in_prose and (is_doubted(words) or is_conditional(words)):
         return Voice.SHOWN
     start, end = _message(text, start, end)
-    if _EXPLAINS.match(text, end) is not None or _LECTURE.match(text, 0, start + 1) is not None:
-        return Voice.SHOWN
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
-    if is_code(before, after) or _SUPPOSES.search(before) is not None:
+    if is_code(before, after) or is_supposed(before) or _LECTURE.match(text, 0, start + 1):
         return Voice.SHOWN
-    if WITNESS.search(before) is None and (
-        _POSSIBLE.search(before) is not None
-        or _mends(before)
-        or (WITNESS.search(after) is None and _MENDED.match(after) is not None)
+    if is_explained(after, of_message=True):
+        return Voice.SHOWN
+    is_quoted = _QUOTED.search(before) is not None
+    if not is_witnessed(before) and (
+        is_possible(before)
+        or is_mended(before, after)
+        or is_asked(text)
         or _is_lesson(text, start)
-        or _ASKS.match(text) is not None
         or _LINKED.match(after) is not None
-        or (_QUOTED.search(before) is not None and _CAUSED.match(after) is not None)
-        or (_QUOTED.search(before) is not None and _ADVICE.match(after) is not None)
+        or (is_quoted and (_CAUSED.match(after) or _ADVICE.match(after)) is not None)
     ):
         return Voice.SHOWN
     is_told = _SENTENCE.search(before) is not None or _GOES_ON.match(after) is not None
-    is_told = is_told or (
-        _QUOTED.search(before) is not None and _WORD_BEHIND.match(after) is not None
-    )
+    is_told = is_told or (is_quoted and _WORD_BEHIND.match(after) is not None)
     return Voice.TOLD if is_told else Voice.OWN
-
-
-def _mends(before: str) -> bool:
-    """Is it said before the message that it was mended? Behind a time the log's own line stands."""
-    match = _MENDS.search(before)
-    return match is not None and _TIME.search(before, match.end()) is None
 
 
 def _message(text: str, start: int, end: int) -> tuple[int, int]:
@@ -182,7 +130,7 @@ def _is_lesson(text: str, start: int) -> bool:
     begin = max(0, start - _REACH)
     if not any(mark in text[max(0, start - 1) : start + 1] for mark in _QUOTES):
         return False
-    return WITNESS.search(text, begin) is None and _TEACHES.search(text, begin, start) is not None
+    return not is_witnessed(text[begin:]) and is_taught(text[begin:start])
 
 
 def is_comment(line: str) -> bool:

@@ -5,12 +5,9 @@ import re
 import pytest
 
 from vllm_forensics.evidence.log.crash_names import CRASH, DEATH, HANG, HEAP, signal_of
-from vllm_forensics.evidence.log.reports import (
-    Form,
-    is_of_work,
-    is_reported,
-)
+from vllm_forensics.evidence.log.reports import Form, is_reported
 from vllm_forensics.evidence.log.sentence_names import place_named, process_named
+from vllm_forensics.evidence.log.works import is_of_work
 
 
 def crash_in(text: str) -> re.Match[str]:
