@@ -11,7 +11,9 @@ OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEM
 ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 """Signals by which one process asks another to end."""
 _TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
-_WARNING_ONLY: Final = re.compile(r"No available shared memory broadcast block")
+_WARNING_ONLY: Final = re.compile(
+    r"No available shared memory broadcast block|blocked for more than \d{1,6} seconds"
+)
 MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 """What only tools see, and no user."""
 OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}

@@ -10,13 +10,16 @@ from vllm_forensics.model.incident import Clue, ClueKind
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
 _DUMPS: Final = "faulthandler"
 _BACKTRACE: Final = "backtrace()"
+_OOPS: Final = "a kernel's oops"
+"""A fault of the kernel's own, and no signal to a process."""
 
 
 def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> tuple[Clue, ...]:
     """What somebody says of a death of which neither signal nor status is told.
 
-    For a stack that stands alone the mere word is enough: it says why the stack was printed. Where
-    people are all who tell of it, they are heard together.
+    For a stack that stands alone, or that a crash handler printed without its heading, the mere
+    word is enough: it says why the stack was printed. Where people are all who tell of it, they are
+    heard together.
     """
     told = (first, *account)
     if first.kind is ClueKind.HEARSAY or (first.is_told and not account):
@@ -25,7 +28,7 @@ def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> t
         return tuple(clue for clue in heard if first.signal is None or clue.signal in agree)
     if any(one.signal is not None or one.exit is not None for one in told):
         return ()
-    is_stack = first.source == _DUMPS if first.kind is ClueKind.SIGNAL else _is_native(first)
+    is_stack = _is_native(first) or (first.kind is ClueKind.SIGNAL and first.source != _OOPS)
     if not is_stack and first.kind not in _OF_OTHERS and not _is_unfinished(first):
         return ()
     kinds = {ClueKind.HEARSAY, ClueKind.MENTION} if is_stack else {ClueKind.HEARSAY}

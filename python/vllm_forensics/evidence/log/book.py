@@ -25,6 +25,7 @@ from vllm_forensics.evidence.log.languages import (
     R,
 )
 from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
+from vllm_forensics.evidence.log.oops import KERNELS
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
@@ -36,7 +37,6 @@ from vllm_forensics.evidence.log.strangers import (
     DOTNET,
     GAMES,
     INTERPRETERS,
-    KERNELS,
     MINIDUMPS,
 )
 

@@ -121,8 +121,12 @@ class Hearsay:
 
     def judged(self, clues: Sequence[Clue]) -> Iterator[Clue]:
         """The clues: what a title repeats is told, and one of a change only names its error."""
+        own = [clue for clue in clues if clue.line == self._title.number]
+        named = {clue.signal for clue in own if clue.source != "somebody"} - {None}
         for clue in clues:
             is_title = clue.line == self._title.number
+            if is_title and clue.source == "somebody" and named and clue.signal not in named:
+                continue  # of another word of the same line, such as `killed`
             if not is_title or clue.source == "somebody":
                 yield clue
             elif self._is_event and not self._is_work:

@@ -117,6 +117,10 @@ _POSSIBLE: Final = re.compile(
     r"fail|die|end|show)\b|\bit looks like (?:this|so)\b"
 )
 """What is shown below such a sentence may have been seen, or not."""
+_WISHED: Final = re.compile(
+    r"(?i)\b(?:should|must|shall|will) (?:[\w-]{2,15} ){1,3}?(?:if|when|whenever)\b"
+)
+"""What a program is to do about it: somebody wishes for a change."""
 _BARE: Final = re.compile(r"#{3,6} [A-Za-z ]{4,40}\(core dumped\)\W{0,4}$")
 """A section's title, and nobody's message."""
 _OTHER: Final = re.compile(
@@ -218,6 +222,11 @@ def is_expected(page: Page, at: int) -> bool:
 def is_possible(page: Page, at: int) -> bool:
     """Does the sentence above say that what follows may happen?"""
     return _POSSIBLE.search(page.paragraph_above(at)) is not None
+
+
+def is_wished(page: Page, at: int) -> bool:
+    """Does the sentence above say what is to be done when that what follows happens?"""
+    return _WISHED.search(page.paragraph_above(at)) is not None
 
 
 def is_of_another_report(lines: Sequence[str], at: int) -> bool:

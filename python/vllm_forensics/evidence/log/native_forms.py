@@ -179,13 +179,13 @@ FORMS: Final = (
         begins=r"\d",
         holds="()",
     ),
-    Form(
+    Form(  # older ones without the offset
         writer="systemd-coredump",
         example="#0  0x00007f1be0001234 n/a (libexample.so + 0x1234)",
         pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]+ (?P<function>\S{1,400}) "
-        r"\((?P<module>[^()\s]{1,240}) \+ (?P<offset>0x[0-9a-f]+)\)",
+        r"\((?P<module>(?!\S{1,240}\+0x)[^()\s]{1,240})(?: \+ (?P<offset>0x[0-9a-f]+))?\)$",
         begins="#",
-        holds=" + 0x",
+        holds=" (",
     ),
     Form(
         writer="LLVM, with libraries",
@@ -346,12 +346,12 @@ FORMS: Final = (
         begins=r"\d",
         holds=": ",
     ),
-    Form(  # its arguments in hexadecimal
+    Form(  # its arguments in hexadecimal, of which the last may be cut off with the text
         writer="Go",
         example="main.f(0x1, 0x2)",
-        pattern=r"(?P<function>[\w./-]{1,200}\.[\w.()*]{1,120})\([^()]{0,200}\)$",
+        pattern=r"(?P<function>[\w./-]{1,200}\.[\w.()*\[\]]{1,120})\((?:[^()]{0,400}\)|0?x?[0-9a-f]{0,16})$",
         begins=r"[\w./-]",
-        holds=")",
+        holds="(",
         source="a language runtime",
     ),
     Form(  # and Java
@@ -362,13 +362,15 @@ FORMS: Final = (
         holds="at ",
         source=".NET",
     ),
-    Form(  # of its registers: where the kernel was
+    Form(  # of its registers: where the kernel was. Older ones print the address once or twice
         writer="the kernel",
         example="RIP: 0010:pool_take+0x18/0x64 [pool]",
-        pattern=r"\s{0,4}(?:RIP: \d{4}:|PC is at |pc : |epc : |NIP \[[0-9a-f]{1,16}\] )"
-        r"(?P<function>[A-Za-z_][\w.]{0,120})\+(?P<offset>0x[0-9a-f]{1,8})/0x[0-9a-f]{1,8}"
+        pattern=r"\s{0,4}(?:[RE]IP(?: is at |: {0,2}(?:[0-9a-f]{4}:)?\s{0,2}|\s{1,2})"
+        r"(?:\[<?[0-9a-f]{0,16}>?\]\s{1,2}){0,2}|PC is at |e?pc {0,4}: (?:[0-9a-f]{8,16} )?|"
+        r"NIP \[[0-9a-f]{8,16}\] |Krnl PSW : [0-9a-f ]{17,40}\()"
+        r"\.?(?P<function>[A-Za-z_][\w.]{0,120})\+(?P<offset>0x[0-9a-f]{1,8})/0x[0-9a-f]{1,8}"
         r"(?: \[(?P<module>[\w-]{1,60})\])?",
-        begins="[RPpeN]",
+        begins="[REPpeNK]",
         holds="+0x",
         source=OOPS,
     ),

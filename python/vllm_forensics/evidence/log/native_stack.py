@@ -74,6 +74,10 @@ _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _SIGNALLED: Final = re.compile(
     r"(?i)(?<![a-z])(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
 )
+_OF_SIGNAL: Final = re.compile(
+    r"(?i)(?:[\w:]{1,80}?(?:::|_))?(?:sig_?(?P<sig>segv|bus|ill|fpe)(?:_?handler\w{0,20})?|"
+    r"(?P<own>segv)_?(?:signal_?)?handler\w{0,20})(?:\(|::|$)"
+)
 _NEAR_THE_TOP: Final = 6
 _REPEATED_END: Final = "x across cluster]"
 _REPEATED: Final = re.compile(r" {1,4}\[repeated \d{1,9}x across cluster\]$")
@@ -234,8 +238,7 @@ class NativeBlock:
             calls = ()  # Windows without symbols: the nearest export's name stands for each frame
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
-            names = [call.function for call in calls[:_TOP] if call.function]
-            signal = "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
+            signal = _signal_by(calls[:_TOP])
         told = self._clue.native, self._clue.detail, self._clue.signal
         if told == (calls, self._detail, signal):
             return self._clue
@@ -245,6 +248,15 @@ class NativeBlock:
         if clue.kind is ClueKind.STACK and signal is None:
             return _of_handler(clue)
         return clue
+
+
+def _signal_by(calls: Sequence[NativeCall]) -> str | None:
+    """The signal that its handler's name tells: Ruby's `sigsegv`; or that of who gave up."""
+    names = [call.function for call in calls if call.function]
+    handled = next(filter(None, map(_OF_SIGNAL.match, names)), None)
+    if handled is not None:
+        return f"SIG{(handled['sig'] or handled['own']).upper()}"
+    return "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
 
 
 def _is_of_allocator(calls: Sequence[NativeCall]) -> bool:
@@ -276,8 +288,7 @@ def _of_handler(clue: Clue) -> Clue:
     )
     if handler is None and not _has_way_back(clue.native):
         return clue
-    signal = "SIGSEGV" if handler is not None and "segv" in handler.lower() else None
-    return replace(clue, kind=ClueKind.SIGNAL, source=UNNAMED, signal=signal)
+    return replace(clue, kind=ClueKind.SIGNAL, source=UNNAMED)
 
 
 def _has_way_back(calls: Sequence[NativeCall]) -> bool:

@@ -412,8 +412,8 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "fatal error: ",
-            r"^(?P<detail>fatal error: (?:all goroutines are asleep|concurrent map|stack overflow|"
-            r"runtime: |out of memory|found bad pointer).{0,160})",
+            r"(?:^|[:|] )(?P<detail>fatal error: (?:all goroutines are asleep|concurrent map|"
+            r"stack overflow|runtime: |out of memory|found bad pointer).{0,160})",
             "fatal error: all goroutines are asleep - deadlock!",
         ),
         Phrase(

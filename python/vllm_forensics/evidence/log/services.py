@@ -18,7 +18,9 @@ _DEATHS: Final = (
     "Bad system call",
 )
 _DEATH: Final = f"(?:{'|'.join(_DEATHS)})"
-_TELLER: Final = r"^(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?"
+_BAR: Final = r"^(?:.{0,300}(?:it/s|s/it)\] ?)?"
+"""A progress bar ends without a newline."""
+_TELLER: Final = rf"{_BAR}(?:\S{{1,200}}: line \d{{1,20}}: +|\S{{1,120}}: |\[\d{{1,20}}\][+-]? +)?"
 """Before a death: the script and its line, or the number of the job."""
 _COMMAND: Final = (
     r" {1,40}(?:\w{1,40}=\S{0,200} {1,9}){0,8}(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})"
@@ -137,7 +139,7 @@ SHELL: Final = Family(
                 rf"(?: *\(core dumped\))?{_COMMAND}",
                 f"run.sh: line 4: 4242 {word}      (core dumped) python serve.py",
             )
-            for word in _DEATHS
+            for word in (*_DEATHS, "Killed")
         ),
         *(
             Phrase(
@@ -231,7 +233,7 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Killed",
-            r"^(?:\*\*)?(?:\S{1,200}: line \d{1,20}: +|\[\d{1,20}\][+-]? +)?"
+            rf"{_BAR}(?:\*\*)?(?:\S{{1,200}}: line \d{{1,20}}: +|\[\d{{1,20}}\][+-]? +)?"
             r"(?:(?P<pid>\d{1,20}) )?(?P<signal>Killed)"
             r"(?:: 9)?(?:\*\*)?(?: *$|   +\S.*)",
             "run.sh: line 4: 4242 Killed                  python serve.py",
@@ -369,12 +371,15 @@ CONTAINERS: Final = Family(
             "api-1 exited with code 139",
             of_another=True,
         ),
-        Phrase(
-            ClueKind.CHILD,
-            "Exited (",
-            r"Exited \((?P<exit>\d{1,3})\) ",
-            'a1b2c3d4e5f6   serve:1   "python serve.py"   2 hours ago   Exited (139) 5 minutes ago',
-            of_another=True,
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                r"Exited ?\((?P<exit>\d{1,3})\) ",
+                f'a1b2c3d4e5f6   serve:1   "python serve.py"   2 hours ago   {needle}139) ago',
+                of_another=True,
+            )
+            for needle in ("Exited (", "Exited(")
         ),
         Phrase(
             ClueKind.CHILD,

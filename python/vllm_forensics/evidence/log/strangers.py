@@ -1,63 +1,15 @@
-"""What programs far from Python print when they die: browsers, databases, games, .NET, kernels."""
+"""What programs far from Python print when they die: browsers, databases, games, .NET."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.log.native_forms import OOPS
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
 _WORDS: Final = (
     r"(?:Segmentation [Ff]ault|Bus [Ee]rror|Aborted|Abort|Illegal [Ii]nstruction|"
     r"Floating [Pp]oint [Ee]xception)"
-)
-KERNELS: Final = Family(
-    source=OOPS,
-    phrases=tuple(
-        Phrase(ClueKind.SIGNAL, needle, pattern, example)
-        for needle, pattern, example in (
-            (
-                "Unable to handle kernel ",
-                r"(?P<detail>Unable to handle kernel .{1,80} at (?:virtual )?address "
-                r"[0-9a-f]{4,16})",
-                "[ 1234.567890] Unable to handle kernel NULL pointer dereference at virtual "
-                "address 0000000000000048",
-            ),
-            (
-                "BUG: kernel NULL pointer",
-                r"(?P<detail>BUG: kernel NULL pointer dereference, address: [0-9a-f]{4,16})",
-                "[ 1234.567890] BUG: kernel NULL pointer dereference, address: 0000000000000048",
-            ),
-            (
-                "BUG: unable to handle ",
-                r"(?P<detail>BUG: unable to handle (?:page fault|kernel .{1,60}) (?:for|at) "
-                r"(?:address: )?\S{4,20})",
-                "[ 1234.567890] BUG: unable to handle page fault for address: ffffffffc0de1234",
-            ),
-            (
-                "general protection fault, ",
-                r"(?P<detail>general protection fault, (?:probably|maybe) for .{1,120})",
-                "[ 1234.567890] general protection fault, probably for non-canonical address "
-                "0xdead000000000100: 0000 [#1] SMP",
-            ),
-            (
-                "kernel BUG at ",
-                r"(?P<detail>kernel BUG at \S{1,160}:\d{1,6}!)",
-                "[ 1234.567890] kernel BUG at mm/slub.c:42!",
-            ),
-            (
-                "Kernel panic - not syncing",
-                r"(?P<detail>Kernel panic - not syncing: .{1,160})",
-                "[ 1234.567890] Kernel panic - not syncing: Fatal exception in interrupt",
-            ),
-            (
-                "Internal error: Oops",
-                r"(?P<detail>Internal error: Oops.{1,80})",
-                "[ 1234.567890] Internal error: Oops: 96000004 [#1] PREEMPT SMP",
-            ),
-        )
-    ),
 )
 BROWSERS: Final = Family(
     source="a browser's engine",

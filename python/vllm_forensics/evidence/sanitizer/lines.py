@@ -34,6 +34,8 @@ _WRITTEN_NEWLINE: Final = re.compile(r"\\n(?=\s{0,8}#\d|==|=>|SUMMARY|READ|WRITE
 _ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
 _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
 _BOX: Final = ("\u2502", "\u2503")
+_BOXES: Final = re.compile("[ \t]{0,400}[\u2502\u2503]{2} ?")
+"""Where two lines of a window were joined when it was copied."""
 _MAX_INDENT: Final = 8
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
@@ -109,7 +111,8 @@ def _unboxed(text: str) -> str:
     if inner[:1] not in _BOX or len(text) - len(inner) > _MAX_INDENT:
         return text
     inner = inner[2 if inner[1:2] == " " else 1 :].rstrip(" \t")
-    return inner[:-1].rstrip(" \t") if inner.endswith(_BOX) else inner
+    inner = inner[:-1].rstrip(" \t") if inner.endswith(_BOX) else inner
+    return _BOXES.sub("\n", inner)
 
 
 def _with_attributes(message: str, attributes: object) -> str:

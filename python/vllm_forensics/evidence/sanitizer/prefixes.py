@@ -49,11 +49,14 @@ _AFTER_DATE: Final = (
     Alternative(r"\d", r"\d\d[OE][ +]"),
     # logcat: 4321  4321 I wrap.sh :
     Alternative(r"[ \d]", r" {0,8}\d{1,9} {1,8}\d{1,9} [VDIWEF] [^:]{1,40}?: ?"),
+)
+_PROGRAM: Final = (
     # syslog: host program[123]:
     Alternative(
         r"[^\s:\[\]=#(,]",
         r"(?!\d{1,9}\.\d{6} )[^\s:\[\]=#(,]{1,64} "
-        r"(?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread)"
+        r"(?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread|"
+        r"(?:failed|exited|terminated|crashed|killed|died|error|exception|signal|status|code):)"
         r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
     ),
 )
@@ -103,7 +106,11 @@ def _prefixes(tags: Iterable[Alternative]) -> Alternatives:
 
 _WITHOUT_TABS: Final = _prefixes([*_ALWAYS, _STANDARD])
 PREFIXES: Final = _prefixes([*_ALWAYS, _JOB, _STANDARD])
-AFTER_A_DATE: Final = Alternatives({"logger": [_LOGGER], "level": [_LEVEL], "tag": _AFTER_DATE})
+AFTER_A_DATE: Final = Alternatives(
+    {"logger": [_LOGGER], "level": [_LEVEL], "tag": _AFTER_DATE, "program": _PROGRAM}
+)
+_AFTER_A_PROGRAM: Final = Alternatives({"logger": [_LOGGER], "level": [_LEVEL], "tag": _AFTER_DATE})
+"""Syslog names one program a line: `Job failed: ` behind it is no other."""
 _MAX_PREFIXES: Final = 8
 
 
@@ -113,16 +120,17 @@ def strip_prefixes(text: str) -> tuple[str, str]:
     match = any_prefix[text[:1]](text)
     if match is None:
         return "", text
-    position, tags, dated = 0, [], False
+    position, tags, behind = 0, [], None
     for number in range(_MAX_PREFIXES):
         if number:
             match = any_prefix[text[position : position + 1]](text, position)
-        if match is None and dated:
-            match = AFTER_A_DATE[text[position : position + 1]](text, position)
+        if match is None and behind is not None:
+            match = behind[text[position : position + 1]](text, position)
         if match is None:
             break
         if match.lastgroup == "date":
-            dated = ":" in match[0]  # behind the kernel's clock stands the kernel's own text
+            # behind the kernel's clock stands the kernel's own text
+            behind = AFTER_A_DATE if ":" in match[0] else None
         elif match.lastgroup in {"quote", "level"}:
             pass
         elif match.lastgroup == "logger":
@@ -131,5 +139,6 @@ def strip_prefixes(text: str) -> tuple[str, str]:
             tags.append(match[0].partition(" ")[0])
         else:
             tags.append(match[0].strip())
+            behind = _AFTER_A_PROGRAM if match.lastgroup == "program" else behind
         position = match.end()
     return " ".join(tags), text[position:]

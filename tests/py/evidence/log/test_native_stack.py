@@ -15,6 +15,7 @@ FRAMES = {
     "backtrace_symbols": ("/lib/libx.so(f+0x2dc) [0x7f1be0001234]", "f", "libx.so"),
     "MXNet": ("  [bt] (1) /lib/libx.so(+0x2dc) [0x7f1be0001234]", None, "libx.so"),
     "systemd": ("#0  0x00007f1be0001234 f (libx.so + 0x1234)", "f", "libx.so"),
+    "systemd, older": ("#0  0x00007f1be0001234 n/a (libx.so.5)", None, "libx.so.5"),
     "gdb": ("#0  0x00007f1be0001234 in f (a=1) from /lib/libx.so", "f", "libx.so"),
     "gdb without a name": ("#0  0x00007f1be0001234 in ?? () from /lib/libx.so", None, "libx.so"),
     "gdb over two lines": ("#6  0x00007ffff7debda9 in open_it (", "open_it", None),
@@ -335,3 +336,40 @@ def test_a_driver_that_is_too_old_is_no_fault_of_a_kernel() -> None:
 
     assert not any(clue.kind is ClueKind.GPU for clue in (*glued.clues, *alone.clues))
     assert [clue.kind for clue in alone.clues] == [ClueKind.ENVIRONMENT]
+
+
+@pytest.mark.parametrize(
+    ("frame", "signal"),
+    [
+        ("/lib/libruby.so.3.2(sigsegv+0x4b) [0x7f1be0001234] signal.c:964", "SIGSEGV"),
+        ("/lib/libruby.so.3.2(sigill+0x4b) [0x7f1be0001234] signal.c:964", "SIGILL"),
+        ("/usr/bin/serve(_ZN4Pool11segvHandlerEi+0x26)[0x7f1be0001234]", "SIGSEGV"),
+        ("/usr/bin/serve(take_bus+0x26)[0x7f1be0001234]", None),
+    ],
+)
+def test_a_handler_is_called_like_its_signal(frame: str, signal: str | None) -> None:
+    log = (
+        f"-- C level backtrace information -------\n{frame}\n/opt/pool.so(take+0x2) [0x7f1be123]\n"
+    )
+
+    (clue,) = parse_incident_log([log.encode()]).clues
+
+    assert clue.signal == signal
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        ": fatal error: concurrent map writes\n\ngoroutine 7 [running]:\n"
+        "runtime.throw(0xa48d0a, 0x15)\nexample/core.(*Pool).take(0",
+        "│ fatal error: concurrent map writes   ││ goroutine 7 [running]:   ││"
+        " example/core.(*Pool).take({0xc0, 0x2f}, {0xc1, 0x1e})   │",
+        "fatal error: concurrent map writes\n\ngoroutine 7 [running]:\n"
+        "example/core.(*Pool).take[...](0xc0)\n",
+    ],
+)
+def test_goroutines_are_read_cut_off_and_out_of_a_window(log: str) -> None:
+    incident = explain_incident(parse_incident_log([log.encode()]), "log")
+
+    assert incident is not None
+    assert "(*Pool).take" in (incident.first_death.function or "")

@@ -557,3 +557,24 @@ def test_so_many_deaths_are_a_log() -> None:
 
     assert clues_in(text) == ()
     assert len(clues_in(text * 500)) == 500
+
+
+def test_what_is_wished_for_when_something_is_seen_was_not_seen() -> None:
+    text = (
+        "# Detect pods without memory\n\nThe alert should fire if the pod has a state of:\n\n"
+        "```\nLast State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n```\n"
+    )
+
+    assert all(clue.is_told for clue in clues_in(text))
+
+
+def test_syslog_names_one_program_a_line() -> None:
+    (clue,) = clues_in("Jan 15 08:12:45 node1 gitlab-runner[42]: Job failed: exit code 137\n")
+
+    assert (clue.exit, clue.writer) == (137, "gitlab-runner")
+
+
+def test_one_word_of_a_title_is_no_signal_beside_the_one_that_it_names() -> None:
+    clues = clues_in("# serve.service: Main process exited, code=killed, status=11/SEGV\n\nWhy?\n")
+
+    assert {clue.signal for clue in clues} == {"SIGSEGV"}
