@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import lzma
+import shlex
 import shutil
 import stat
 import struct
@@ -111,7 +112,9 @@ def opened_archive(path: str) -> Iterator[Archive]:
         _check_directory(map_file(path))
         opened = zipfile.ZipFile(path)
     except EvidenceError as error:
-        raise EvidenceError(f"{path} {error.message}", remedy=f"ls -l {path}") from error
+        raise EvidenceError(
+            f"{path} {error.message}", remedy=f"ls -l {shlex.quote(str(path))}"
+        ) from error
     except _DAMAGE as error:
         raise EvidenceError(
             f"{path} is no zip archive that can be read: {error}",

@@ -23,7 +23,7 @@ _STEP: Final = re.compile(rb"\[(\d+)/(\d+)\] ")
 _TIMEOUT_S: Final = 1800.0
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _MODULE: Final = "_native*.so"
-_TOOLS: Final = "pip install cmake ninja pybind11   (and a C++ compiler: apt-get install g++)"
+_TOOLS: Final = "pip install cmake ninja pybind11    # and a C++ compiler: apt-get install g++"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,7 +228,7 @@ def _lz4() -> _Codec:
 def _missing(name: str, package: str, command: str) -> EvidenceError:
     return EvidenceError(
         f"is compressed with {name}, and the package for that is not installed",
-        remedy=f"python -m pip install {package}   (or: {command} FILE | forensics asan -)",
+        remedy=f"python -m pip install {package}    # or: {command} FILE | forensics asan -",
     )
 
 

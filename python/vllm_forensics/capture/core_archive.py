@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -72,7 +73,7 @@ def cores_in_archive(
     if not found:
         raise EvidenceError(
             f"is an archive of {count} files, none of which is a core that can be read in it",
-            remedy="unpack it, and give the core   (tar -xf, unzip)",
+            remedy="unpack it, and give the core    # tar -xf, unzip",
         )
     return found
 
@@ -98,7 +99,9 @@ def member_pieces(path: str, name: str, pieces: Iterator[bytes]) -> Iterator[byt
         if member.name == name:
             yield from member.pieces
             return
-    raise EvidenceError(f"is not in {path}", remedy=f"tar -tf {path}, or unzip -l {path}")
+    raise EvidenceError(
+        f"is not in {path}", remedy=f"tar -tf {shlex.quote(str(path))}    # or unzip -l"
+    )
 
 
 def _members(path: str, pieces: Iterator[bytes]) -> Iterator[Member]:

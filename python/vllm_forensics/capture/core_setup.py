@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -141,7 +142,7 @@ def _give_rights(folder: Path) -> tuple[int, int]:
         if found.st_uid != os.geteuid():
             raise ToolError(
                 f"{folder} belongs to user {found.st_uid}, who could read every core in it",
-                remedy=f"as root, after a look into it: chown root:root {folder}",
+                remedy=f"as root, after a look into it: chown root:root {shlex.quote(str(folder))}",
             )
         os.fchmod(descriptor, _WRITE_ONLY)
         return found.st_mode & 0o7777, os.fstat(descriptor).st_mode & 0o7777

@@ -75,7 +75,7 @@ def servers_of(asked: str | None, environment: Mapping[str, str] = os.environ) -
     if not words:
         raise UsageError(
             f"--debuginfod: neither an address was given nor is {_VARIABLE} set",
-            remedy="--debuginfod https://debuginfod.debian.net   (or your distribution's)",
+            remedy="--debuginfod https://debuginfod.debian.net    # or your distribution's",
         )
     return tuple(dict.fromkeys(word.rstrip("/") for word in words))[:_MAX_SERVERS]
 

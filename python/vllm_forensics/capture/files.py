@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[int]:
         reason = getattr(error, "strerror", None) or str(error)
         raise EvidenceError(
             f"cannot be opened: {reason}",
-            remedy=f"ls -l {Path(path)}   (cores belong to their user)",
+            remedy=f"ls -l {shlex.quote(os.fspath(path))}    # cores belong to their user",
         ) from error
     try:
         mode = os.fstat(descriptor).st_mode

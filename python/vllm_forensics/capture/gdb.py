@@ -93,7 +93,7 @@ class GdbSession:
         if path is None:
             raise ToolError(
                 f"{self._program} is not installed",
-                remedy=f"apt-get install {self._program}   (the values of variables need it)",
+                remedy=f"apt-get install {self._program}    # the values of variables need it",
             )
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="forensics-gdb-"))

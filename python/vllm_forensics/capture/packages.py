@@ -27,7 +27,7 @@ def debug_package(path: str) -> str | None:
         return "DEBUGINFOD_URLS from your distribution, then gdb by hand fetches it"
     name = _KNOWN.get(package, f"{package}-dbgsym")
     note = (
-        "" if package in _KNOWN else "   (needs the distribution's debug archive in sources.list)"
+        "" if package in _KNOWN else "    # needs the distribution's debug archive in sources.list"
     )
     return f"apt-get install {name}{note}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import stat
 from typing import TYPE_CHECKING
 
@@ -48,5 +49,5 @@ def _remove(path: Path) -> None:
     except OSError as error:
         raise ToolError(
             f"{path} cannot be removed: {error.strerror}",
-            remedy=f"sudo forensics prune {path.parent}",
+            remedy=f"sudo forensics prune {shlex.quote(str(path.parent))}",
         ) from error

@@ -13,7 +13,7 @@ from typing import Final
 from vllm_forensics.capture.process import Limits, find_program, run_program
 from vllm_forensics.errors import ToolError
 
-INSTALL: Final = "apt-get install llvm   (or elfutils, or binutils)"
+INSTALL: Final = "apt-get install llvm    # or elfutils, or binutils"
 BATCH: Final = 5_000
 """Offsets of one process: they are its arguments."""
 _LLVM_VERSIONS: Final = range(30, 8, -1)

@@ -79,7 +79,7 @@ def sanitizer_abort(image: Image, context: FaultContext) -> Finding | None:
         + (f": {message}." if message else "."),
         proof=(f"abort() was called from {(names or modules)[0]}",),
         message=message,
-        advice=("forensics asan LOG   (the report has the chain of allocate, free and use)",),
+        advice=("forensics asan LOG    # the report has the chain of allocate, free and use",),
     )
 
 
@@ -154,7 +154,7 @@ def pure_virtual_call(image: Image, context: FaultContext) -> Finding | None:
         "destroyed down to its base class.",
         proof=("__cxa_pure_virtual is on the stack",),
         message="pure virtual method called",
-        advice=("rebuild with -fsanitize=vptr -g, run again   (it names the object's real type)",),
+        advice=("rebuild with -fsanitize=vptr -g, run again    # it names the object's real type",),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 from vllm_forensics.diagnosis.access import (
@@ -153,10 +154,10 @@ def truncated_mapping(image: Image, context: FaultContext) -> Finding | None:
         size=access.size if access else None,
         message=mapping.value.path,
         advice=(
-            "df -h /dev/shm   (in a container: docker run --shm-size=8g, "
-            "or an emptyDir with medium: Memory)"
+            "df -h /dev/shm    # in a container: docker run --shm-size=8g, "
+            "or an emptyDir with medium: Memory"
             if shared
-            else f"stat '{what}'   (who shortens it while it is mapped?)",
+            else f"stat {shlex.quote(what)}    # who shortens it while it is mapped?",
         ),
     )
 
@@ -309,7 +310,7 @@ def _misaligned(
         address=address,
         size=access.size if access else None,
         advice=(
-            "rebuild with -fsanitize=alignment -g, run again   (it names the cast that is wrong)",
+            "rebuild with -fsanitize=alignment -g, run again    # it names the cast that is wrong",
         ),
     )
 

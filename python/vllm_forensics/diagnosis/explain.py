@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from vllm_forensics.diagnosis.access import instruction_at
 from vllm_forensics.diagnosis.calls import (
     UNNAMED_HANDLER,
@@ -162,17 +164,17 @@ def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[
     steps = list(finding.advice)
     if finding.kind in _MEMORY_KINDS and culprit is not None:
         steps.append(
-            "forensics build --asan --source DIR && forensics run --asan -- COMMAND   "
-            "(its report names who allocated and freed)"
+            "forensics build --asan --source DIR && forensics run --asan -- COMMAND    "
+            "# its report names who allocated and freed"
         )
     if culprit is not None and culprit.file is None and culprit.module and culprit.names_trusted:
         steps.append(
-            f"rebuild {culprit.module.rsplit('/', 1)[-1]} with -g for the source line "
-            f"(addr2line -Cfie {culprit.module} {culprit.module_offset or 0:#x})"
+            f"addr2line -Cfie {shlex.quote(culprit.module)} {culprit.module_offset or 0:#x}    "
+            f"# after a build of {culprit.module.rsplit('/', 1)[-1]} with -g: the source line"
         )
     if finding.kind is FaultKind.UNKNOWN:
-        steps.append("set PYTHONFAULTHANDLER=1 for it   (prints the Python stack when it dies)")
-    steps.append("forensics core --gdb CORE   (look around by hand, everything loaded)")
+        steps.append("set PYTHONFAULTHANDLER=1 for it    # prints the Python stack when it dies")
+    steps.append("forensics core --gdb CORE    # look around by hand, everything loaded")
     return tuple(dict.fromkeys(steps))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from typing import Final
 
@@ -98,11 +99,11 @@ def _folder(facts: MachineFacts) -> list[Check]:
         return []
     if facts.core_folder_writable is False:
         found = f"{facts.core_folder} is not writable for this user"
-        return [_bad("core folder", found, f"ls -ld {facts.core_folder}")]
+        return [_bad("core folder", found, f"ls -ld {shlex.quote(facts.core_folder)}")]
     free = facts.core_folder_free
     if free is not None and free < _LITTLE_DISK:
         found = f"{facts.core_folder} has {size_text(free)} free"
-        return [_warn("core folder", found, f"df -h {facts.core_folder}")]
+        return [_warn("core folder", found, f"df -h {shlex.quote(facts.core_folder)}")]
     room = f", {size_text(free)} free" if free is not None else ""
     return [_good("core folder", f"{facts.core_folder}{room}")]
 

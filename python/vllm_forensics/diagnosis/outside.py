@@ -39,7 +39,7 @@ def external_signal(image: Image, context: FaultContext) -> Finding | None:
         summary=f"The program did not fail by itself: {sender} sent it the signal.",
         proof=(f"si_code {signal.code}, si_pid {signal.sender_pid}; own pid {image.process.pid}",),
         advice=(
-            f"ps -o pid,ppid,lstart,cmd -p {signal.sender_pid}   (if it still runs)"
+            f"ps -o pid,ppid,lstart,cmd -p {signal.sender_pid}    # if it still runs"
             if signal.sender_pid
             else "look at the supervisor's log: who ends this program?",
         ),
@@ -74,7 +74,7 @@ def _while_waiting(signal: Signal, frame: SignalFrame) -> Finding:
         ),
         advice=(
             "look at the supervisor's log: who ends this program?",
-            "strace -f -e trace=kill,tgkill,tkill -p SUPERVISOR   (who sends it)",
+            "strace -f -e trace=kill,tgkill,tkill -p SUPERVISOR    # who sends it",
         ),
     )
 
@@ -108,7 +108,7 @@ def _living(signal: Signal) -> Finding:
         kind=FaultKind.UNKNOWN,
         summary=f"No crash: this core was taken of a living process (gcore), stopped by {name}.",
         proof=(f"no process ends by {name} (signal(7)): a debugger wrote this core",),
-        advice=("forensics core --pid PID   (the same process, if it lives: does it hang?)",),
+        advice=("forensics core --pid PID    # the same process, if it lives: does it hang?",),
     )
 
 

@@ -55,7 +55,7 @@ def illegal_instruction(image: Image, context: FaultContext) -> Finding | None:
     if instruction is not None and features:
         summary = f"{instruction.text} needs {features}, which this processor does not have."
         advice = (
-            "grep -m1 ^flags /proc/cpuinfo   (is the feature listed?)",
+            "grep -m1 ^flags /proc/cpuinfo    # is the feature listed?",
             "install a build for this processor, or rebuild with -march=native on it",
         )
         return _illegal(context.pc, summary, f"needs {features}", advice)

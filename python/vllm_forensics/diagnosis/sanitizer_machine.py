@@ -41,7 +41,7 @@ def _runtimes(facts: SanitizerFacts) -> list[Check]:
         if spaced:
             found = f"{spaced[0]}: LD_PRELOAD cannot hold this path"
             checks.append(
-                _warn(name, found, "forensics run --asan   (it makes a link; by hand: ln -s)")
+                _warn(name, found, "forensics run --asan    # it makes a link; by hand: ln -s")
             )
     return checks
 
@@ -54,17 +54,17 @@ def _start(facts: SanitizerFacts) -> list[Check]:
         return [_good(name, "Python started with AddressSanitizer's runtime preloaded")]
     for trap in find_traps(facts.start):
         return [_bad(name, trap.what, trap.remedy)]
-    return [_bad(name, facts.start.splitlines()[0], "forensics build --asan   (a launcher)")]
+    return [_bad(name, facts.start.splitlines()[0], "forensics build --asan    # a launcher")]
 
 
 def _preload(facts: SanitizerFacts) -> list[Check]:
     taken = [path for path in facts.preloaded if any(name in path for name in ALLOCATORS)]
     if taken:
         found = f"LD_PRELOAD holds {taken[0]}: with it, {LINK_ORDER.what}"
-        return [_warn("LD_PRELOAD", found, "forensics run --asan   (it takes it out)")]
+        return [_warn("LD_PRELOAD", found, "forensics run --asan    # it takes it out")]
     if facts.preloaded:
         found = f"{', '.join(facts.preloaded)}: a sanitizer's runtime must come before"
-        return [_warn("LD_PRELOAD", found, "forensics run --asan   (it puts the runtime first)")]
+        return [_warn("LD_PRELOAD", found, "forensics run --asan    # it puts the runtime first")]
     return []
 
 
@@ -88,7 +88,7 @@ def _options(facts: SanitizerFacts) -> list[Check]:
         elif option == "detect_leaks" and value not in _FALSE:
             found = "detect_leaks=1: leaks are looked for with ptrace; under gdb, strace or a "
             found += "supervisor it fails at exit"
-            remedy = "ASAN_OPTIONS=detect_leaks=0   (forensics run does not trace where it is 1)"
+            remedy = "ASAN_OPTIONS=detect_leaks=0    # forensics run does not trace where it is 1"
             checks.append(_warn(name, found, remedy))
         elif option == "exitcode" and value == "1":
             found = "exitcode=1: a report cannot be told from a Python exception"

@@ -27,7 +27,7 @@ _BY_MAGIC: Final = (
     (b"MZ", "is a Windows program, not a core that one left", "windows"),
 )
 _REMEDIES: Final = {
-    "kernel": "crash VMLINUX FILE, or drgn -c FILE   (the kernel's debug information is needed)",
+    "kernel": "crash VMLINUX FILE, or drgn -c FILE    # the kernel's debug information is needed",
     "machine": "in the machine: let the process leave a core; of all its memory: virsh dump "
     "--memory-only, then crash or drgn",
     "windows": "it is for Windows and its tools: WinDbg",

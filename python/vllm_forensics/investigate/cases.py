@@ -76,7 +76,7 @@ def the_case(prefix: str) -> Case:
             f"{len(found.cases)} known signatures begin with {prefix}: {named}"
             if found.cases
             else f"no known signature begins with {prefix}",
-            remedy="forensics cases list   (a signature, its hash, or the beginning of either)",
+            remedy="forensics cases list    # a signature, its hash, or the beginning of either",
         )
     return found.cases[0]
 

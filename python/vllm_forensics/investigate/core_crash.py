@@ -153,7 +153,7 @@ def _gaps(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) 
             Gap(
                 what=f"the core is truncated: {held / 1e6:.1f} of {whole / 1e6:.1f} MB are there; "
                 "memory and stacks beyond are lost",
-                remedy="df -h; ulimit -c unlimited   (was the disk full, or the limit lower?)",
+                remedy="df -h; ulimit -c unlimited    # was the disk full, or the limit lower?",
             )
         )
     gaps += [gap for gap in (image.unwinder_gap, image.gdb_gap) if gap is not None]

@@ -218,6 +218,6 @@ def _nothing_in(path: str) -> Failure:
     return Failure(
         path=path,
         error="is a journal, but no core dump's record could be read whole in it",
-        remedy=f"was it filtered, or cut off? journalctl --all -o export {_MATCH} > FILE   "
-        "(forensics log reads what else died)",
+        remedy=f"journalctl --all -o export {_MATCH} > FILE    "
+        "# was it filtered, or cut off? forensics log reads what else died",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Final
 
@@ -133,8 +134,8 @@ def what_became_of_it(record: JournalCrash) -> Gap:
         )
     return _gap(
         "systemd-coredump kept no core: Storage=none, or it was larger than ExternalSizeMax=",
-        f"Storage=external and ExternalSizeMax= in {_SETTINGS}   (systemd-analyze cat-config "
-        "systemd/coredump.conf shows what holds)",
+        f"Storage=external and ExternalSizeMax= in {_SETTINGS}    # systemd-analyze cat-config "
+        "systemd/coredump.conf shows what holds",
     )
 
 
@@ -153,8 +154,8 @@ def _gap(what: str, remedy: str) -> Gap:
 
 
 def _steps(record: JournalCrash) -> tuple[str, ...]:
-    steps = [f"coredumpctl info {record.pid}   (all that the journal has, where it was written)"]
+    steps = [f"coredumpctl info {record.pid}    # all that the journal has, where it was written"]
     unit = record.fact("unit")
     if unit:
-        steps.insert(0, f"journalctl -u {unit}   (what it said before)")
+        steps.insert(0, f"journalctl -u {shlex.quote(unit)}    # what it said before")
     return tuple(steps)

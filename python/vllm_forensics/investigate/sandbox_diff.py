@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -42,7 +43,7 @@ def compare_scenarios(
     if right.recording is not None and right.recording.origin is Origin.LOG:
         raise UsageError(
             f"{right.name} is a log: it is compared with a run",
-            remedy=f"forensics sandbox replay {right.name}",
+            remedy=f"forensics sandbox replay {shlex.quote(right.name)}",
         )
     sides = [_Driven(scenario, on_fetch) for scenario in (left, right)]
     if sides[0].recording.origin is Origin.LOG:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +30,7 @@ def traces_in(paths: tuple[str, ...]) -> tuple[str, ...]:
         if not inside:
             raise EvidenceError(
                 f"{path} holds no {_TRACES}",
-                remedy=f"record one: VLLM_FORENSICS_TRACE={path} vllm serve …",
+                remedy=f"record one: VLLM_FORENSICS_TRACE={shlex.quote(str(path))} vllm serve …",
             )
         inside.sort(key=lambda file: (file.stat().st_mtime_ns, file.name))
         found += map(str, inside)

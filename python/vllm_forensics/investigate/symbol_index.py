@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from vllm_forensics.capture.files import map_file
@@ -90,7 +91,8 @@ def open_symbols(places: Sequence[str]) -> Iterator[SymbolIndex]:
             if not listing.files:
                 raise UsageError(
                     f"{place.place} holds no ELF file with a build-id: nothing to match by",
-                    remedy=f"forensics symbols list {place.place}   (says what was found)",
+                    remedy=f"forensics symbols list {shlex.quote(str(place.place))}    "
+                    "# says what was found",
                 )
             files += listing.files
         yield SymbolIndex(files)

@@ -145,7 +145,7 @@ def _nothing(paths: Sequence[str], cores: Sequence[str]) -> tuple[Failure, ...]:
     if cores:
         return ()
     error, where = "no core dump was found", ", ".join(paths) or "."
-    remedy = "cat /proc/sys/kernel/core_pattern; ulimit -c   (where would one be, and may it be?)"
+    remedy = "cat /proc/sys/kernel/core_pattern; ulimit -c    # where would one be, and may it be?"
     return (Failure(path=where, error=error, remedy=remedy),)
 
 

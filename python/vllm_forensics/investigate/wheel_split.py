@@ -125,7 +125,7 @@ def _split(wheel: Wheel, entry: ZipInfo, folder: Path, number: int) -> _Split | 
     if module.build_id is None or len(module.build_id) < 4:
         raise EvidenceError(
             f"{name} has debug information but no build-id: nobody could tell which build it is of",
-            remedy="link with -Wl,--build-id   (LDFLAGS=-Wl,--build-id pip wheel …)",
+            remedy="link with -Wl,--build-id    # LDFLAGS=-Wl,--build-id pip wheel …",
         )
     stripped, debug = folder / f"{number}.stripped", folder / f"{number}.debug"
     write_debug_file(whole, debug)

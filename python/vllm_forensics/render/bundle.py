@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from vllm_forensics.model.bundle import Bundle, MemberKind
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.rows import command, labelled, steps
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _LABEL_WIDTH: Final = 10
@@ -93,7 +93,7 @@ def render_bundle(bundle: Bundle, style: TerminalStyle) -> str:
 
 
 def _parts(bundle: Bundle) -> Iterator[RenderableType]:
-    yield Text(f"{bundle.path}: {_size(bundle.size_bytes)}", style="head")
+    yield command(f"{bundle.path}: {_size(bundle.size_bytes)}", style="head")
     counts = Counter(member.kind for member in bundle.members)
     sizes = Counter[MemberKind]()
     for member in bundle.members:
@@ -102,20 +102,16 @@ def _parts(bundle: Bundle) -> Iterator[RenderableType]:
     secrets = "in it" if bundle.secrets else "taken out of the core; other memory may hold some"
     left = [f"{file.module}: {file.why}" for file in bundle.left_out]
     more = [f"and {len(left) - _MAX_LEFT_OUT} more"] if len(left) > _MAX_LEFT_OUT else []
-    table = Table.grid(padding=0)
-    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, texts in (
+    rows: list[tuple[str, list[str]]] = [
         ("Core", [f"{_size(bundle.core_bytes)}{cut}"]),
         ("Modules", [f"{counts[MemberKind.MODULE]}, {_size(sizes[MemberKind.MODULE])}"]),
         ("Debug", [f"{counts[MemberKind.DEBUG]}, {_size(sizes[MemberKind.DEBUG])}"]),
         ("Secrets", [f"environment and arguments are {secrets}"]),
         ("Left out", [*left[:_MAX_LEFT_OUT], *more]),
-        ("Next", [f"forensics core {bundle.path}   (anywhere)"]),
-    ):
-        for position, text in enumerate(texts):
-            table.add_row(Text("" if position else label, style="head"), Text(text))
-    yield table
+    ]
+    for label, texts in rows:
+        yield labelled(label, texts, _LABEL_WIDTH)
+    yield steps([f"forensics core {shlex.quote(bundle.path)}    # anywhere"], _LABEL_WIDTH)
 
 
 def _size(size: int) -> str:

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.cases import Case, CaseListing
 from vllm_forensics.render.json_text import json_text
 from vllm_forensics.render.moments import day, utc
+from vllm_forensics.render.rows import Cell, Rows, command, labelled, path
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 from vllm_forensics.render.wire import PartWire
 
@@ -108,14 +108,13 @@ def render_cases(listing: CaseListing, style: TerminalStyle) -> str:
     """One line a case. Strings must have been cleaned."""
     if not listing.cases:
         return f"no case is known yet ({listing.store})\n"
-    table = Table.grid(padding=(0, 2))
-    for justify in ("right", "left", "left", "left"):
-        table.add_column(justify=justify, no_wrap=justify == "right", overflow="fold")
-    for case in listing.cases:
-        name = Text(case.signature, style="culprit")
+    table = Rows(gap=2)
+    times = [f"×{case.count}" for case in listing.cases]
+    widest = max(map(len, times))
+    for case, count in zip(listing.cases, times, strict=True):
+        table.add_row(f"{count:>{widest}}", _since(case), command(case.signature, style="culprit"))
         if case.note:
-            name.append(f"\n{case.note}", style="none")
-        table.add_row(f"×{case.count}", _since(case), name)
+            table.add_row("", "", case.note)
     return render_parts([table], style)
 
 
@@ -125,26 +124,21 @@ def render_case(case: Case, style: TerminalStyle) -> str:
 
 
 def _parts(case: Case) -> Iterator[RenderableType]:
-    yield Text(case.signature, style="culprit")
+    yield command(case.signature, style="culprit")
     example = _example(case) or {}
-    cores = [f"{core.path}  {core.host}  {utc(core.seen_s)}" for core in case.cores]
+    cores = [path(core.path) + Text(f"  {core.host}  {utc(core.seen_s)}") for core in case.cores]
     more = [f"and {len(cores) - _MAX_CORES:,} more"] if len(cores) > _MAX_CORES else []
-    rows: list[tuple[str, list[str]]] = [
+    rows: list[tuple[str, list[Cell]]] = [
         ("Note", [case.note] if case.note else []),
         ("Seen", [f"×{case.count}  {_since(case)}"]),
         ("Counts", [f"{part.name}: {part.value}" for part in case.parts]),
         ("What", [str(example["explanation"])] if example.get("explanation") else []),
         ("Hosts", [", ".join(case.hosts)] if case.hosts else []),
-        ("Builds", [f"{build.module}  {build.build_id}" for build in case.builds]),
+        ("Builds", [path(build.module) + Text(f"  {build.build_id}") for build in case.builds]),
         ("Cores", [*cores[:_MAX_CORES], *more]),
     ]
-    table = Table.grid(padding=0)
-    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
-    table.add_column(overflow="fold")
     for label, texts in rows:
-        for position, text in enumerate(texts):
-            table.add_row(Text("" if position else label, style="head"), Text(text))
-    yield table
+        yield labelled(label, texts, _LABEL_WIDTH)
 
 
 def _since(case: Case) -> str:

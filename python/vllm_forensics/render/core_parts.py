@@ -6,38 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from vllm_forensics.model.finding import Certainty, Origin
 from vllm_forensics.model.report import SourceExcerpt
 from vllm_forensics.model.stack import Frame, FrameKind, Variable
 from vllm_forensics.render import core_words as words
+from vllm_forensics.render.rows import Rows
 
-_LABEL_WIDTH: Final = 8
 _MAX_VARIABLES: Final = 12
 _MAX_VALUE: Final = 400
 _MEMBER: Final = re.compile(r"\b[A-Za-z_]\w* = std::(?!unique_ptr|shared_ptr)")
-_WIDEST: Final = 110
-
-
-def labelled(label: Text, texts: list[Text]) -> Table:
-    """A word in the margin, and texts beside it."""
-    table = Table.grid(padding=0)
-    table.add_column(width=_LABEL_WIDTH, no_wrap=True)
-    table.add_column(overflow="fold", max_width=_WIDEST - _LABEL_WIDTH)
-    for position, text in enumerate(texts):
-        table.add_row(label if position == 0 else "", text)
-    return table
-
-
-def paragraph(text: str) -> Table:
-    """Text that is broken into lines no longer than one reads."""
-    table = Table.grid(padding=0)
-    table.add_column(overflow="fold", max_width=_WIDEST)
-    table.add_row(Text(text))
-    return table
 
 
 def fold(hidden: list[Frame]) -> Iterator[RenderableType]:
@@ -81,18 +61,15 @@ def origin_line(step: Origin) -> Text:
     return line
 
 
-def variables(variables: tuple[Variable, ...]) -> RenderableType:
+def variables(variables: tuple[Variable, ...]) -> Iterator[RenderableType]:
     """The frame's variables that have a value, the first of them."""
     useful = [found for found in variables if found.value != "<optimized out>"]
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
-    table.add_column(overflow="fold", max_width=_WIDEST - 24)
+    table = Rows(gap=1)
     for found in useful[:_MAX_VARIABLES]:
-        table.add_row(Text(f"  {found.name}"), Text(f"= {_shortened(found.value)}"))
-    if len(useful) <= _MAX_VARIABLES:
-        return table
-    rest = Text(f"  and {len(useful) - _MAX_VARIABLES} more (--format json)", style="quiet")
-    return Group(table, rest)
+        table.add_row(f"  {found.name}", f"= {_shortened(found.value)}")
+    yield table
+    if len(useful) > _MAX_VARIABLES:
+        yield Text(f"  and {len(useful) - _MAX_VARIABLES} more (--format json)", style="quiet")
 
 
 def _shortened(value: str) -> str:

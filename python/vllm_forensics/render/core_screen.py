@@ -14,6 +14,7 @@ from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.stack import Frame, FrameKind
 from vllm_forensics.render import core_parts as parts
 from vllm_forensics.render import core_words as words
+from vllm_forensics.render.rows import Cell, Rows, advice, command, labelled, paragraph, path, steps
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _OVERVIEW_COLUMNS: Final[tuple[tuple[JustifyMethod, int], ...]] = (
@@ -26,6 +27,7 @@ _OVERVIEW_COLUMNS: Final[tuple[tuple[JustifyMethod, int], ...]] = (
     ("left", 0),
 )
 _WIDEST: Final = 110
+_LABEL_WIDTH: Final = 8
 _FUNCTION_WIDTH: Final = 36
 _NOTED: Final = {FrameKind.INLINED: "inlined", FrameKind.PYTHON: "Python"}
 
@@ -93,17 +95,19 @@ class _Writer:
         yield Text()
 
     def _failure(self, failure: Failure) -> Iterator[RenderableType]:
-        remedy = f"\n{failure.remedy}" if failure.remedy else ""
-        text = Text(f"{failure.path}: {failure.error}")
-        text.append(remedy, style="quiet")
-        yield parts.labelled(Text("error", style="title"), [text])
+        rows = Rows(label_width=_LABEL_WIDTH)
+        said = path(failure.path) + Text(f": {failure.error}")
+        rows.add_row(Text("error", style="title"), said)
+        if failure.remedy:
+            rows.add_row("", advice(failure.remedy, style="quiet"))
+        yield rows
 
     def _crash(self, crash: Crash, label: str, count: int) -> Iterator[RenderableType]:
         times = f" ×{count}" if count > 1 else ""
         title = f"{label}━━ {signal_name(crash.signal.number)} · {words.headline(crash)} "
         bar = "━" * max(2, min(self._style.width, _WIDEST) - len(title) - len(times))
         yield Text(f"{title}{bar}{times}", style="title")
-        yield parts.paragraph(crash.explanation)
+        yield paragraph(crash.explanation)
         if self._style.detail is Detail.SENTENCE:
             return
         yield Text()
@@ -118,7 +122,7 @@ class _Writer:
         if crash.objects:
             yield Text()
             yield Text(f"In {words.function(crash.culprit)}", style="head")
-            yield parts.variables(crash.objects)
+            yield from parts.variables(crash.objects)
         yield Text()
         yield from self._facts(crash)
 
@@ -168,28 +172,32 @@ class _Writer:
             yield from parts.source(crash.excerpt)
 
     def _facts(self, crash: Crash) -> Iterator[RenderableType]:
-        machine = []
+        machine: list[Cell] = []
         if crash.fault.instruction:
             machine.append(f"▶ {crash.fault.instruction}")
         if crash.notable_registers:
             machine.append(" · ".join(crash.notable_registers))
-        rows: list[tuple[str, list[str]]] = [
+        rows: list[tuple[str, list[Cell]]] = [
             ("Machine", machine),
             ("Signal", [words.signal_text(crash)]),
             ("Proof", list(crash.proof)),
-            ("Program", [crash.command or crash.program or "?"]),
-            ("Core", [crash.core]),
+            ("Program", [command(crash.command or crash.program or "?")]),
+            ("Core", [command(crash.core)]),
             ("Kept", [words.kept(crash)] if crash.keeper else []),
             ("Fetched", list(words.fetched(crash))),
             ("Seen", [words.seen(crash.seen)] if crash.seen else []),
             ("Others", [words.others(crash.threads[1:])] if len(crash.threads) > 1 else []),
-            (
-                "Gaps",
-                [gap.what + (f"\n→ {gap.remedy}" if gap.remedy else "") for gap in crash.gaps],
-            ),
+            ("Gaps", list(_gaps(crash))),
         ]
         for label, texts in rows:
             if texts:
-                yield parts.labelled(Text(label, style="head"), [Text(text) for text in texts])
+                yield labelled(label, texts, _LABEL_WIDTH)
         yield Text()
-        yield parts.labelled(Text("Next", style="head"), [Text(step) for step in crash.next_steps])
+        yield steps(crash.next_steps, _LABEL_WIDTH)
+
+
+def _gaps(crash: Crash) -> Iterator[Cell]:
+    for gap in crash.gaps:
+        yield gap.what
+        if gap.remedy:
+            yield advice(f"→ {gap.remedy}")

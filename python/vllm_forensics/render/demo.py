@@ -9,9 +9,11 @@ from rich.text import Text
 
 from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.signals import signal_name
+from vllm_forensics.render.rows import labelled, paragraph
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _LAST_LINES: Final = 4
+_LABEL_WIDTH: Final = 8
 
 
 def render_title(outcome: DemoOutcome, style: TerminalStyle) -> str:
@@ -27,21 +29,14 @@ def render_silent(outcome: DemoOutcome, style: TerminalStyle) -> str:
         text = "It ran to its end, exit status 0: the fault is there, and nothing noticed it."
     else:
         text = f"No signal, exit status {outcome.status}: the program itself noticed wrong values."
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=110)
-    table.add_row(Text(text))
     said = [line for line in outcome.output.splitlines() if line.strip() and line[0] != "["]
     lines = [Text(f"  {line}", style="quiet") for line in said[-_LAST_LINES:]]
-    return render_parts([table, *lines], style)
+    return render_parts([paragraph(text), *lines], style)
 
 
 def render_conclusion(outcome: DemoOutcome, style: TerminalStyle) -> str:
     """What the core and the sanitizer say together."""
-    table = Table.grid()
-    table.add_column(width=8)
-    table.add_column(overflow="fold", max_width=102)
-    table.add_row(Text("So", style="head"), Text(outcome.conclusion or ""))
-    return render_parts([Text(), table], style)
+    return render_parts([Text(), labelled("So", [outcome.conclusion or ""], _LABEL_WIDTH)], style)
 
 
 def render_ending(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.machine import CaptureProof, Checkup, Verdict
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.rows import Rows, advice, paragraph, path
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _MARKS: Final = {
@@ -49,30 +49,25 @@ class CheckupWire(msgspec.Struct, frozen=True, kw_only=True):
 
 def render_checkup(checkup: Checkup, style: TerminalStyle) -> str:
     """One line a check, the remedy below it; the proof last."""
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=90)
+    table = Rows(gap=1)
     for check in checkup.checks:
         mark, color = _MARKS[check.verdict]
-        text = Text(check.found)
+        table.add_row(Text(mark, style=color), check.name, check.found)
         if check.remedy:
-            text.append(f"\n→ {check.remedy}", style="quiet")
-        table.add_row(Text(mark, style=color), check.name, text)
-    ending = Table.grid()
-    ending.add_column(overflow="fold", max_width=110)
-    ending.add_row(_verdict(checkup.proof, "Cores are written here: ", "No core here: "))
-    ending.add_row(
-        _verdict(checkup.supervised, "forensics run works here: ", "forensics run fails here: ")
+            table.add_row("", "", advice(f"→ {check.remedy}", style="quiet"))
+    endings = (
+        _verdict(checkup.proof, "Cores are written here: ", "No core here: "),
+        _verdict(checkup.supervised, "forensics run works here: ", "forensics run fails here: "),
     )
-    return render_parts([table, Text(), ending], style)
+    return render_parts([table, Text(), *map(paragraph, endings)], style)
 
 
 def _verdict(proof: CaptureProof, good: str, bad: str) -> Text:
     verdict = Text(good, style="good") if proof.captured else Text(bad, style="mark")
     verdict.append(proof.how, style="none")
     if proof.core:
-        verdict.append(f" ({proof.core}, {(proof.core_bytes or 0) / 1e6:.1f} MB)", style="none")
+        verdict.append(" (").append_text(path(proof.core))
+        verdict.append(f", {(proof.core_bytes or 0) / 1e6:.1f} MB)", style="none")
     return verdict
 
 

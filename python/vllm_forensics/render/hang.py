@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.hang import HangFinding, HangReport, LiveProcess, Node, Wait
 from vllm_forensics.model.stack import Frame, FrameKind, Stack
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.rows import Rows, paragraph, steps
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _FRAMES = 5
+_LABEL_WIDTH = 8
 
 
 class NodeWire(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,28 +117,27 @@ def _parts(report: HangReport) -> Iterator[RenderableType]:
         yield _threads(process, stacks)
     for gap in report.gaps:
         yield Text()
-        yield _wrapped(Text(f"not seen: {gap}", style="caution"))
+        yield paragraph(Text(f"not seen: {gap}", style="caution"))
     if report.snapshots:
         yield Text()
-        yield _wrapped(Text(f"Next    forensics core --gdb {report.snapshots[0]}"))
+        yield steps([f"forensics core --gdb {shlex.quote(report.snapshots[0])}"], _LABEL_WIDTH)
 
 
 def _finding(finding: HangFinding) -> Iterator[RenderableType]:
     yield Text(f"━━ {finding.kind.value} ━━", style="title")
-    yield _wrapped(Text(finding.summary))
+    yield paragraph(Text(finding.summary))
     for proof in finding.proof:
-        yield _wrapped(Text(f"  {proof}", style="quiet"))
+        yield paragraph(Text(f"  {proof}", style="quiet"))
 
 
-def _threads(process: LiveProcess, stacks: dict[tuple[int, int], Stack]) -> Table:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(overflow="fold", max_width=90)
-    for thread in process.threads:
+def _threads(process: LiveProcess, stacks: dict[tuple[int, int], Stack]) -> Rows:
+    table = Rows(gap=1)
+    shares = [f"{thread.cpu_share:.0%}" for thread in process.threads]
+    digits = max(map(len, shares), default=0)
+    for thread, share in zip(process.threads, shares, strict=True):
         found = _innermost(stacks.get((process.pid, thread.tid)))
         calls = " ← ".join(_call_at(frame) for frame in found) or f"state {thread.state}"
-        table.add_row(f"  {thread.tid} {thread.name}", f"{thread.cpu_share:.0%}", Text(calls))
+        table.add_row(f"  {thread.tid} {thread.name}", f"{share:>{digits}}", Text(calls))
     return table
 
 
@@ -164,13 +165,6 @@ def _call(frame: Frame) -> str:
         return f"{frame.function} ({(frame.file or '?').rsplit('/', 1)[-1]}:{frame.line or '?'})"
     module = (frame.module or "?").rsplit("/", 1)[-1]
     return frame.function or f"{module}+{frame.module_offset or 0:#x}"
-
-
-def _wrapped(text: Text) -> Table:
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=110)
-    table.add_row(text)
-    return table
 
 
 def _by_thread(report: HangReport) -> dict[tuple[int, int], Stack]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.finding import Certainty
@@ -20,6 +19,8 @@ from vllm_forensics.model.incident import (
     IncidentProcess,
 )
 from vllm_forensics.model.locations import Certainty as NameCertainty
+from vllm_forensics.render import rows
+from vllm_forensics.render.rows import Cell, Rows, command, paragraph, path
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
@@ -29,6 +30,7 @@ _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
 _FOLDERS: Final = re.compile(r"[/\\]")
 _WIDEST: Final = 100
+_LABEL_WIDTH: Final = 8
 _COLUMN: Final = 40
 """Letters of a function's name that a headline shows whole."""
 
@@ -55,10 +57,9 @@ def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[Renderable
         yield symbolization_in_text(answer.symbolization)
     for failure in answer.failures:
         yield Text()
-        yield labelled(
-            "not read" if answer.incidents else "", f"{_log_name(failure.path)} {failure.error}"
-        )
-        yield labelled("Next", failure.remedy)
+        said = path(_log_name(failure.path)) + Text(f" {failure.error}")
+        yield labelled("not read" if answer.incidents else "", said)
+        yield next_steps([failure.remedy])
 
 
 def _log_name(path: str) -> str:
@@ -85,7 +86,7 @@ def _incident(
     death = incident.first_death
     yield title(death)
     if with_log:
-        yield Text(incident.log, style="quiet")
+        yield command(incident.log, style="quiet")
     yield Text()
     yield labelled("", incident.explanation)
     if style.detail is Detail.SENTENCE:
@@ -98,17 +99,14 @@ def _incident(
     yield from _processes(incident)
     yield from _echoes(incident)
     yield Text()
-    for number, step in enumerate(incident.next_steps):
-        yield labelled("Next" if number == 0 else "", step, indented=True)
+    yield next_steps(incident.next_steps)
 
 
-def title(death: Death, number: int | None = None) -> Table:
+def title(death: Death, number: int | None = None) -> Rows:
     """The headline, on as many lines as it takes: its end says how sure all of it is."""
     line = headline(death)
-    table = Table.grid()
-    table.add_column(overflow="fold")
-    table.add_row(Text(line if number is None else f"━━ {number} {line}", style="title"))
-    return table
+    text = line if number is None else f"━━ {number} {line}"
+    return paragraph(Text(text, style="title"), len(text))
 
 
 def headline(death: Death) -> str:
@@ -178,11 +176,10 @@ def _echoes(incident: Incident) -> Iterator[RenderableType]:
     shown = incident.echoes
     if len(shown) > _MAX_ECHOES:
         shown = (*shown[: _MAX_ECHOES - 1], shown[-1])
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(overflow="fold", max_width=_WIDEST)
+    table = Rows(gap=1)
+    digits = max(len(str(echo.line)) for echo in shown)
     for echo in shown:
-        table.add_row(f"  line {echo.line}", Text(echo.text))
+        table.add_row(f"  line {echo.line:>{digits}}", echo.text)
         table.add_row("", Text(echo.why, style="quiet"))
     yield table
     left = len(incident.echoes) - len(shown)
@@ -190,14 +187,13 @@ def _echoes(incident: Incident) -> Iterator[RenderableType]:
         yield Text(f"  and {left} more (--format json)", style="quiet")
 
 
-def labelled(label: str, text: str, *, indented: bool = False) -> Table:
+def labelled(label: str, text: Cell, *, indented: bool = False) -> Rows:
     """A paragraph, with a label before its first line or at the place of one."""
-    table = Table.grid(padding=(0, 1))
-    if label or indented:
-        table.add_column(no_wrap=True, width=8)
-        table.add_column(overflow="fold", max_width=_WIDEST)
-        table.add_row(Text(label, style="head"), Text(text))
-    else:
-        table.add_column(overflow="fold", max_width=_WIDEST)
-        table.add_row(Text(text))
-    return table
+    if not label and not indented:
+        return paragraph(text, _WIDEST)
+    return rows.labelled(label, [text], _LABEL_WIDTH, gap=1, widest=_WIDEST + _LABEL_WIDTH + 1)
+
+
+def next_steps(texts: Iterable[str]) -> Rows:
+    """What to type next, beside such paragraphs."""
+    return rows.steps(texts, _LABEL_WIDTH, gap=1)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.function_name import plain_name
@@ -16,8 +15,9 @@ from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.incident import labelled, title
+from vllm_forensics.render.incident import labelled, next_steps, title
 from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
+from vllm_forensics.render.rows import Rows, advice, command
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
@@ -30,7 +30,6 @@ _MAX_LOOSE: Final = 5
 _MAX_GAPS: Final = 2
 _MAX_SOURCES: Final = 12
 _END: Final = 48
-_WIDEST: Final = 110
 _SOURCE_WIDTH: Final = 30
 
 
@@ -132,11 +131,11 @@ class _Writer:
         if not rows:
             return
         yield Text()
-        yield Text(f"Where   thread {thread.tid} in {self._short(crash.core)}", style="head")
+        yield command(f"Where   thread {thread.tid} in {self._short(crash.core)}", style="head")
         yield from rows[:_MAX_FRAMES]
         if len(rows) > _MAX_FRAMES:
             left = f"      {len(rows) - _MAX_FRAMES} more (forensics core {_quoted(crash.core)})"
-            yield Text(left, style="quiet")
+            yield command(left, style="quiet")
 
     def _gaps(self, crash: Crash) -> Iterator[RenderableType]:
         """What its core does not hold: the stack above is read with that in mind."""
@@ -146,9 +145,8 @@ class _Writer:
             yield labelled("Gaps" if number == 0 else "", self._short(gap.what), indented=True)
         left = len(crash.gaps) - _MAX_GAPS
         if left > 0:
-            yield Text(
-                f"         {left} more (forensics core {_quoted(crash.core)})", style="quiet"
-            )
+            more = f"         {left} more (forensics core {_quoted(crash.core)})"
+            yield command(more, style="quiet")
 
     def _frames(self, crash: Crash, frames: Sequence[Frame]) -> Iterator[RenderableType]:
         hidden = 0
@@ -242,12 +240,12 @@ class _Writer:
             return
         yield Text()
         yield Text("Not read, or not whole", style="head")
-        table = _grid(2)
+        table = Rows(gap=1)
         shown = self._report.failures[:_MAX_SOURCES]
         for failure in shown:
             table.add_row(Text(f"  {self._short(failure.path)}"), Text(failure.error))
         for remedy in dict.fromkeys(failure.remedy for failure in shown):  # each once
-            table.add_row("", Text(_one_line(remedy), style="quiet"))
+            table.add_row("", advice(_one_line(remedy), style="quiet"))
         yield table
         left = len(self._report.failures) - _MAX_SOURCES
         if left > 0:
@@ -256,11 +254,10 @@ class _Writer:
     def _next(self) -> Iterator[RenderableType]:
         if self._report.next_steps:
             yield Text()
-        for number, step in enumerate(self._report.next_steps):
-            yield labelled("Next" if number == 0 else "", step, indented=True)
+            yield next_steps(self._report.next_steps)
 
-    def _facts(self, facts: Sequence[Fact], indent: int = 2) -> Table:
-        table = _grid(2)
+    def _facts(self, facts: Sequence[Fact], indent: int = 2) -> Rows:
+        table = Rows(gap=1)
         for fact in facts:
             place = self._short(fact.source) + (f":{fact.line}" if fact.line is not None else "")
             shown = _tail(place, _SOURCE_WIDTH - indent)
@@ -299,14 +296,6 @@ def _cut(text: str, width: int) -> str:
 def _tail(path: str, width: int) -> str:
     """The end of a path, which tells more than its beginning."""
     return path if len(path) <= width else f"…{path[1 - width :]}"
-
-
-def _grid(columns: int) -> Table:
-    table = Table.grid(padding=(0, 1))
-    for _ in range(columns - 1):
-        table.add_column(overflow="fold", max_width=_SOURCE_WIDTH)
-    table.add_column(overflow="fold", max_width=_WIDEST - _SOURCE_WIDTH)
-    return table
 
 
 def _is_aside(process: JoinedProcess) -> tuple[bool, bool]:

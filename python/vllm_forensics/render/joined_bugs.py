@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.incident import Death
 from vllm_forensics.model.joined import Bug, JoinedIncident, JoinedReport, SameBug, SourcePart
-from vllm_forensics.render.incident import labelled, title
+from vllm_forensics.render.incident import labelled, next_steps, title
+from vllm_forensics.render.rows import Rows
 from vllm_forensics.render.short_names import short_name
 
 Short = Callable[[str], str]
@@ -48,10 +48,7 @@ def index_of(report: JoinedReport) -> Iterator[RenderableType]:
     """A line for each bug, where there are several incidents."""
     if len(report.incidents) < 2:
         return
-    table = Table.grid(padding=(0, 2))
-    for _ in range(5):
-        table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Rows(gap=2)
     on_several = len({one.host for one in report.incidents} - {None}) > 1
     for bug in report.bugs[:_MAX_BUGS]:
         best = told_of(bug, report)
@@ -81,10 +78,7 @@ def again(bug: Bug, report: JoinedReport, short: Short) -> Iterator[RenderableTy
     yield Text()
     what, why = _SAME[bug.same or SameBug.SIGNATURE]
     yield Text(f"{what} {len(others):,}× more   {why}", style="head")
-    table = Table.grid(padding=(0, 1))
-    for _ in range(2):
-        table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Rows(gap=1)
     for one in others[:_MAX_AGAIN]:
         pid = one.first_death.pid
         who = f"{one.first_death.name or ''} {pid if pid is not None else ''}".strip()
@@ -106,8 +100,7 @@ def section(bug: Bug, report: JoinedReport, short: Short) -> Iterator[Renderable
     for differs in best.processes[0].contradictions if best.processes else ():
         label = "Differ" if differs.is_explained else "Against"
         yield labelled(label, short(differs.sentence), indented=True)
-    for step in best.next_steps[:1]:
-        yield labelled("Next", step, indented=True)
+    yield next_steps(best.next_steps[:1])
     yield from again(bug, report, short)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.run import RunReport
 from vllm_forensics.model.sanitized import SanitizedReport, SanitizedRun
 from vllm_forensics.render.json_text import as_wire, json_text
+from vllm_forensics.render.rows import advice, paragraph
 from vllm_forensics.render.sanitizer_wire import SanitizerReportWire, report_to_wire
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 from vllm_forensics.render.wire import CrashWire, FailureWire, crash_to_wire
@@ -141,16 +141,13 @@ def render_endings(report: RunReport, style: TerminalStyle) -> str:
     for found in report.syscalls:
         proof = "".join(f"\n  {line}" for line in found.proof)
         lines.append(Text(found.sentence).append(proof, style="quiet"))
-    lines += [Text(f"{failure.error} → {failure.remedy}") for failure in report.failures]
+    for failure in report.failures:
+        lines += [Text(failure.error), advice(f"→ {failure.remedy}")]
     if lines or report.crashes:
         lines += [Text(line, style="quiet") for line in report.given_up]
     if not lines:
         return ""
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=110)
-    for line in lines:
-        table.add_row(line)
-    return render_parts([table], style)
+    return render_parts([paragraph(line) for line in lines], style)
 
 
 def schema() -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.event import Chain
 from vllm_forensics.model.sandbox import Outcome, SandboxRun, StepRecord
 from vllm_forensics.model.sandbox_diff import DifferenceKind
+from vllm_forensics.render.rows import Rows, path
 from vllm_forensics.render.sandbox_diff import WHAT
 from vllm_forensics.render.sandbox_heat_map import heat_map_parts
 from vllm_forensics.render.sandbox_snapshot import snapshot_parts
@@ -28,9 +28,7 @@ def render_sandbox(run: SandboxRun, style: TerminalStyle) -> str:
 
 def _parts(run: SandboxRun, style: TerminalStyle) -> Iterator[RenderableType]:
     yield wrapped(_headline(run), style)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(40, style.width - 12))
+    table = Rows(gap=2, widest=style.width)
     for name, text in _rows(run, style):
         table.add_row(Text(f"  {name}", style="quiet"), text)
     yield Text()
@@ -98,7 +96,7 @@ def _rows(run: SandboxRun, style: TerminalStyle) -> Iterator[tuple[str, Text]]:
         yield "drove", Text("the reference engine: our own block pool, no vLLM (--vllm VERSION)")
     else:
         version = run.tree.version or "of unknown version"
-        yield "drove", Text(f"vLLM {version}, {run.tree.file}")
+        yield "drove", Text(f"vLLM {version}, ") + path(run.tree.file)
 
 
 def _pools(run: SandboxRun) -> Iterator[str]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.sandbox_bisect import Bisection, LookAt
 from vllm_forensics.render.json_text import json_text
+from vllm_forensics.render.rows import Rows, paragraph, path, steps
 from vllm_forensics.render.sandbox_diff import WHAT
 from vllm_forensics.render.sandbox_diff_wire import DifferenceWire, difference_wire
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
+
+_LABEL_WIDTH: Final = 7
 
 
 def render_bisection(found: Bisection, style: TerminalStyle) -> str:
@@ -23,15 +25,9 @@ def render_bisection(found: Bisection, style: TerminalStyle) -> str:
 
 
 def _parts(found: Bisection, style: TerminalStyle) -> Iterator[RenderableType]:
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=style.width)
-    table.add_row(_headline(found))
-    yield table
+    yield paragraph(_headline(found), style.width)
     yield Text()
-    rows = Table.grid(padding=(0, 2))
-    rows.add_column(no_wrap=True)
-    rows.add_column(no_wrap=True)
-    rows.add_column(overflow="fold", max_width=max(40, style.width - 24))
+    rows = Rows(gap=2, widest=style.width)
     for place, trial in enumerate(found.trials):
         text = trial.behaviour or f"skipped: {trial.skipped}"
         mark = "mark" if trial.changed else "quiet" if trial.behaviour is None else ""
@@ -66,9 +62,7 @@ def _headline(found: Bisection) -> Text:
 
 
 def _what_changed(found: Bisection, style: TerminalStyle) -> Iterator[RenderableType]:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(40, style.width - 14))
+    table = Rows(gap=2, widest=style.width)
     apart = found.difference
     if apart is not None:
         whose = "" if apart.request is None else f": request {apart.request}"
@@ -85,19 +79,17 @@ def _what_changed(found: Bisection, style: TerminalStyle) -> Iterator[Renderable
     files = [trial.file for trial in found.trials if trial.file is not None]
     table.add_row(
         Text("  in all", style="quiet"),
-        Text(f"{tried} of {len(found.versions)} versions driven, such as {files[-1]}"),
+        Text(f"{tried} of {len(found.versions)} versions driven, such as ") + path(files[-1]),
     )
     yield table
     if found.changed_in is None and found.look_at is not LookAt.ORDER:
         finer = "decisions" if found.look_at is LookAt.OUTCOME else "order"
         yield Text()
-        yield Text(f"Next   look closer: --look-at {finer}")
+        yield steps([f"look closer: --look-at {finer}"], _LABEL_WIDTH)
     elif found.changed_in is not None:
         yield Text()
-        yield Text(
-            f"Next   both side by side: forensics sandbox diff … vllm={found.before} "
-            f"vllm={found.changed_in}"
-        )
+        pair = f"vllm={found.before} vllm={found.changed_in}"
+        yield steps([f"both side by side: forensics sandbox diff … {pair}"], _LABEL_WIDTH)
 
 
 class TrialWire(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ from math import ceil
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.sandbox import Outcome, Snapshot
@@ -20,6 +19,7 @@ from vllm_forensics.model.sandbox_diff import (
 )
 from vllm_forensics.model.sandbox_recording import Origin
 from vllm_forensics.model.sandbox_snapshot import stretches
+from vllm_forensics.render.rows import Rows, paragraph
 from vllm_forensics.render.sandbox_grid import SHADES, Axes, axes_of, grid_of
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
@@ -61,13 +61,8 @@ def render_diff(diff: SandboxDiff, style: TerminalStyle) -> str:
 
 
 def _parts(diff: SandboxDiff, style: TerminalStyle) -> Iterator[RenderableType]:
-    headline = Table.grid()
-    headline.add_column(overflow="fold", max_width=style.width)
-    headline.add_row(_headline(diff))
-    yield headline
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(40, style.width - 14))
+    yield paragraph(_headline(diff), style.width)
+    table = Rows(gap=2, widest=style.width)
     for name, text in _rows(diff):
         table.add_row(Text(f"  {name}", style="quiet"), Text(text))
     yield Text()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.sandbox import ViolationKind
 from vllm_forensics.model.sandbox_explore import Exploration
+from vllm_forensics.render.rows import Rows
 from vllm_forensics.render.sandbox_violations import count, violation_parts, wrapped
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
@@ -22,9 +22,7 @@ def render_exploration(found: Exploration, style: TerminalStyle) -> str:
 def _parts(found: Exploration, style: TerminalStyle) -> Iterator[RenderableType]:
     yield wrapped(_headline(found), style)
     yield Text()
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(40, style.width - 12))
+    table = Rows(gap=2, widest=style.width)
     for name, text in _rows(found):
         table.add_row(Text(f"  {name}", style="quiet"), Text(text))
     yield table
@@ -77,14 +75,12 @@ def _options(found: Exploration) -> Iterator[tuple[str, bool]]:
     yield "two kinds of layers", found.parameters.hybrid
 
 
-def _sequence(found: Exploration, style: TerminalStyle) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, justify="right")
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(30, style.width - 30))
+def _sequence(found: Exploration, style: TerminalStyle) -> Rows:
+    table = Rows(gap=2, widest=style.width)
+    digits = len(str(len(found.sequence)))
     for number, happening in enumerate(found.sequence, 1):
         table.add_row(
-            Text(f"  {number}", style="quiet"),
+            Text(f"  {number:>{digits}}", style="quiet"),
             Text(str(happening.action)),
             Text(happening.what, style="quiet"),
         )

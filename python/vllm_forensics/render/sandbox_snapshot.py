@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.sandbox import PoolState, RequestState, SandboxRun, Snapshot
 from vllm_forensics.model.sandbox_snapshot import stretches
+from vllm_forensics.render.rows import Rows
 from vllm_forensics.render.terminal import TerminalStyle
 
 _SHOWN: Final = 3
@@ -32,9 +32,7 @@ def snapshot_parts(run: SandboxRun, style: TerminalStyle) -> Iterator[Renderable
 
 def _snapshot(snapshot: Snapshot, style: TerminalStyle) -> Iterator[RenderableType]:
     yield Text(f"  after step {snapshot.step}", style="head")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(40, style.width - 16))
+    table = Rows(gap=2, widest=style.width)
     for state in snapshot.requests[:_REQUESTS]:
         table.add_row(Text(f"    {state.state}", style="quiet"), Text(_request(state)))
     if len(snapshot.requests) > _REQUESTS:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.event import Chain, Event, EventKind
 from vllm_forensics.model.sandbox import Violation, ViolationKind
+from vllm_forensics.render.rows import Rows, paragraph
 from vllm_forensics.render.terminal import TerminalStyle
 
 _GRAVITY: Final = (
@@ -81,12 +81,9 @@ def _folded(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return tuple(found)
 
 
-def chain_table(chain: Chain, style: TerminalStyle, *, end: str | None) -> Table:
+def chain_table(chain: Chain, style: TerminalStyle, *, end: str | None) -> Rows:
     """One block's life, an event a row; `end`: when the engine died."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=max(30, style.width - 34))
+    table = Rows(gap=2, widest=style.width)
     events = _folded(chain.events)
     half = _LINKS // 2
     cut = events if len(events) <= _LINKS else (*events[:half], *events[-half:])
@@ -124,12 +121,9 @@ def _at(event: Event, who: str) -> Text:
     return Text.assemble(who, (call, "quiet"))
 
 
-def wrapped(text: Text, style: TerminalStyle) -> Table:
+def wrapped(text: Text, style: TerminalStyle) -> Rows:
     """A paragraph as wide as the terminal."""
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=style.width)
-    table.add_row(text)
-    return table
+    return paragraph(text, style.width)
 
 
 def count(number: int, name: str) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.sanitized import PythonFrame, PythonThread, SanitizedReport, SanitizedRun
+from vllm_forensics.render.rows import Rows, command, paragraph
 from vllm_forensics.render.sanitizer_report import Telling, one_report
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
@@ -17,7 +17,6 @@ _MAX_SHOWN: Final = 10
 _MAX_FRAMES: Final = 6
 _MAX_PROCESSES: Final = 4
 _LABEL: Final = 9
-_WIDEST: Final = 101
 
 
 def render_sanitized(run: SanitizedRun, style: TerminalStyle) -> str:
@@ -38,9 +37,9 @@ def _parts(run: SanitizedRun, style: TerminalStyle) -> Iterator[RenderableType]:
         yield Text()
     if len(groups) > _MAX_SHOWN:
         yield Text(f"{len(groups) - _MAX_SHOWN} more kinds are in --format json", style="caution")
-    yield _line(Text(run.verdict + f" ({_HOW[run.plan.method.value]})", style="head"))
+    yield paragraph(Text(run.verdict + f" ({_HOW[run.plan.method.value]})", style="head"))
     for note in run.plan.notes:
-        yield _line(Text(note, style="quiet"))
+        yield paragraph(Text(note, style="quiet"))
 
 
 _HOW: Final = {
@@ -53,10 +52,8 @@ _HOW: Final = {
 }
 
 
-def _facts(best: SanitizedReport, members: list[SanitizedReport]) -> Table:
-    table = Table.grid()
-    table.add_column(width=_LABEL)
-    table.add_column(overflow="fold", max_width=_WIDEST)
+def _facts(best: SanitizedReport, members: list[SanitizedReport]) -> Rows:
+    table = Rows(label_width=_LABEL)
     if best.python is not None:
         main = best.python.thread is PythonThread.MAIN
         label = "Python"
@@ -70,7 +67,7 @@ def _facts(best: SanitizedReport, members: list[SanitizedReport]) -> Table:
         if more > 0:
             table.add_row("", Text(f"  {more} more calls (--format json)", style="quiet"))
     if best.core is not None:
-        table.add_row(Text("Core", style="head"), Text(best.core))
+        table.add_row(Text("Core", style="head"), command(best.core))
     pids = [str(found.pid) for found in members if found.pid is not None]
     if len(set(pids)) > 1:
         shown = ", ".join(dict.fromkeys(pids[:_MAX_PROCESSES]))
@@ -85,10 +82,3 @@ def _frame(frame: PythonFrame, index: int) -> Text:
     if index == 0:
         return Text(frame.function, style="culprit").append(place, style="none")
     return Text(f"  ◂ {frame.function}{place}", style="quiet")
-
-
-def _line(text: Text) -> Table:
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=110)
-    table.add_row(text)
-    return table

@@ -13,6 +13,7 @@ from rich.text import Text
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.report import Failure
 from vllm_forensics.model.sanitizer import ExplainedReport, SanitizerAnswer
+from vllm_forensics.render.rows import Rows, advice, path
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.sanitizer_report import Telling, one_report
 from vllm_forensics.render.sanitizer_words import LEVEL_STYLES, counted, labelled, short_place
@@ -181,9 +182,7 @@ def _culprit_name(report: ExplainedReport) -> str:
     return plain_name(function)
 
 
-def _failure(failure: Failure) -> Table:
-    path = "standard input" if failure.path == "-" else failure.path
-    text = Text(f"{path} {failure.error}")
-    if failure.remedy:
-        text.append(f"\n{failure.remedy}", style="quiet")
-    return labelled("note", [text])
+def _failure(failure: Failure) -> Rows:
+    place = "standard input" if failure.path == "-" else failure.path
+    remedy = [advice(failure.remedy, style="quiet")] if failure.remedy else []
+    return labelled("note", [path(place) + Text(f" {failure.error}"), *remedy])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from rich.table import Table
 from rich.text import Text
 
 from vllm_forensics.model.locations import LeftModule, Symbolization
+from vllm_forensics.render.rows import Rows, advice, path
 from vllm_forensics.render.sanitizer_words import counted, labelled
 
 _MAX_LEFT: Final = 12
 
 
-def symbolization_in_text(outcome: Symbolization) -> Table:
+def symbolization_in_text(outcome: Symbolization) -> Rows:
     """How many frames were named and how sure that is; what was left, and why."""
     texts = [Text(_named(outcome))]
     if outcome.likely:
@@ -23,7 +23,7 @@ def symbolization_in_text(outcome: Symbolization) -> Table:
     if len(outcome.left) > _MAX_LEFT:
         texts.append(Text(f"{len(outcome.left) - _MAX_LEFT:,} more (--format json)", style="quiet"))
     remedies = dict.fromkeys(left.remedy for left in shown if left.remedy)
-    texts += [Text(remedy, style="quiet") for remedy in remedies]  # each once
+    texts += [advice(remedy, style="quiet") for remedy in remedies]  # each once
     return labelled("Names", texts)
 
 
@@ -46,4 +46,4 @@ def _doubt(outcome: Symbolization) -> str:
 
 def _left(left: LeftModule) -> Text:
     module = left.module or "unknown module"
-    return Text(f"{module}: {left.why} ({counted(left.frames, 'frame')} left)")
+    return path(module) + Text(f": {left.why} ({counted(left.frames, 'frame')} left)")

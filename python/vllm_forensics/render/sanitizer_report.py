@@ -16,14 +16,14 @@ from vllm_forensics.model.sanitizer import (
     Role,
     StackEvent,
 )
+from vllm_forensics.render.rows import WIDEST, command, paragraph
 from vllm_forensics.render.sanitizer_leaks import leak_lines
 from vllm_forensics.render.sanitizer_words import (
-    WIDEST,
     counted,
     labelled,
     name_in_line,
+    next_steps,
     place_in_line,
-    wrapped,
 )
 from vllm_forensics.render.terminal import Detail, TerminalStyle
 
@@ -69,9 +69,9 @@ def one_report(
     else:  # a narrow terminal
         title.append("\n")
     title.append(right, style="caution")
-    yield wrapped(title)
+    yield paragraph(title)
     if style.detail is Detail.SENTENCE:
-        yield wrapped(Text(report.explanation))
+        yield paragraph(Text(report.explanation))
         return
     yield Text()
     yield from _timeline(report, style)
@@ -79,15 +79,15 @@ def one_report(
     if style.detail is Detail.BRIEF:
         return
     yield Text()
-    yield wrapped(Text(report.explanation))
-    yield labelled("Why", [Text(f"{report.severity.value}: {reason}") for reason in report.why])
+    yield paragraph(Text(report.explanation))
+    yield labelled("Why", [f"{report.severity.value}: {reason}" for reason in report.why])
     lines = f"lines {printed.lines[0]:,}–{printed.lines[1]:,}"  # noqa: RUF001 - a range
     pid = f" · process {printed.pid}" if printed.pid is not None else ""
     yield labelled("Log", [Text(f"{lines}{pid} · {printed.sanitizer}")])
     if telling.with_signature:
-        yield labelled("Name", [Text(report.signature)])
+        yield labelled("Name", [command(report.signature)])
     if report.next_steps:
-        yield labelled("Next", [Text(step) for step in report.next_steps])
+        yield next_steps(report.next_steps)
 
 
 def _title(report: ExplainedReport) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
-
-from rich.table import Table
-from rich.text import Text
 
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.locations import Certainty
 from vllm_forensics.model.sanitizer import PrintedFrame, Severity
+from vllm_forensics.render import rows
+from vllm_forensics.render.rows import Cell, Rows
 
-WIDEST: Final = 110
+_LABEL_WIDTH: Final = 7
 LEVEL_STYLES: Final = {Severity.HIGH: "mark", Severity.MEDIUM: "caution", Severity.LOW: "none"}
 
 
@@ -38,22 +38,14 @@ def short_place(file: str | None, line: int | None) -> str | None:
     return f"{short}:{line}" if line is not None else short
 
 
-def labelled(label: str, texts: list[Text]) -> Table:
+def labelled(label: str, texts: Iterable[Cell]) -> Rows:
     """A word, and lines beside it."""
-    table = Table.grid(padding=0)
-    table.add_column(width=7, no_wrap=True)
-    table.add_column(overflow="fold", max_width=WIDEST - 7)
-    for position, text in enumerate(texts):
-        table.add_row(Text(label, style="head") if position == 0 else "", text)
-    return table
+    return rows.labelled(label, texts, _LABEL_WIDTH)
 
 
-def wrapped(text: Text) -> Table:
-    """A paragraph."""
-    table = Table.grid()
-    table.add_column(overflow="fold", max_width=WIDEST)
-    table.add_row(text)
-    return table
+def next_steps(texts: Iterable[str]) -> Rows:
+    """What to do next, beside such lines."""
+    return rows.steps(texts, _LABEL_WIDTH)
 
 
 def counted(number: int, noun: str) -> str:

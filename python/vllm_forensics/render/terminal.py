@@ -12,6 +12,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from vllm_forensics.model.record import dataclass
+from vllm_forensics.render.rows import Rows
 
 _THEME: Final = Theme(
     {
@@ -22,6 +23,7 @@ _THEME: Final = Theme(
         "mark": "bold red",
         "caution": "yellow",
         "good": "green",
+        "path": "none",
     }
 )
 
@@ -46,7 +48,10 @@ class TerminalStyle:
 
 
 def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
-    """Lines and tables as text; a single line is cut at the width, a table wraps inside."""
+    """Lines and tables as text; a single line is cut at the width, unless it must not wrap.
+
+    What has to be read or copied whole is of `rows`, whose lines may be longer than the terminal.
+    """
     console = Console(
         file=io.StringIO(),
         width=style.width,
@@ -61,6 +66,9 @@ def render_parts(parts: Iterable[RenderableType], style: TerminalStyle) -> str:
     )
     with console.capture() as capture:
         for part in parts:
-            console.print(part, no_wrap=isinstance(part, Text), overflow="ellipsis", crop=True)
+            if isinstance(part, Rows) or (isinstance(part, Text) and part.no_wrap):
+                console.print(part, soft_wrap=True)
+            else:
+                console.print(part, no_wrap=isinstance(part, Text), overflow="ellipsis")
     lines = (line.rstrip() for line in capture.get().splitlines())
     return "\n".join(lines).rstrip("\n") + "\n"

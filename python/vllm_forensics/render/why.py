@@ -12,7 +12,7 @@ from rich.text import Text
 
 from vllm_forensics.model.sanitizer_why import Compared, Why, WhySide
 from vllm_forensics.render.json_text import json_text
-from vllm_forensics.render.sanitizer_words import WIDEST, wrapped
+from vllm_forensics.render.rows import Rows, command, paragraph
 from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 
@@ -99,20 +99,18 @@ def _parts(why: Why) -> Iterator[RenderableType]:
         yield Text("What differs and does not count", style="head")
         yield _table(why.dropped)
     yield Text()
-    yield wrapped(Text(why.explanation))
+    yield paragraph(why.explanation)
 
 
-def _sides(why: Why) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=WIDEST)
+def _sides(why: Why) -> Rows:
+    table = Rows(gap=2)
     for label, side in (("A", why.one), ("B", why.other)):
         place = side.core or side.asked
         if side.log is not None:
             of = f" of {side.reports}" if side.reports and side.reports > 1 else ""
             place = f"{side.log}, report {side.number}{of}, from line {side.line}"
         said = place if place == side.signature else f"{place}\n{side.signature}"
-        table.add_row(Text(label, style="head"), said)
+        table.add_row(Text(label, style="head"), command(said))
     return table
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -230,7 +231,10 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest says more exactly where
     said = f"{path}: {error}"
     if code in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
-        return StoreError(f"{said}: it is damaged", remedy=f"mv {path} {path}.damaged, then again")
+        return StoreError(
+            f"{said}: it is damaged",
+            remedy=f"mv {shlex.quote(str(path))} {shlex.quote(f'{path}.damaged')}    # then again",
+        )
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return StoreError(
             f"{path} was locked by another process all the while", remedy="once more, or --no-store"

@@ -8,6 +8,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner, Result
 from tests.py.evidence.sanitizer.exam import SAMPLES
+from tests.py.support.snapshots import too_wide
 
 from vllm_forensics.cli.commands.asan import command
 from vllm_forensics.errors import UsageError
@@ -153,7 +154,7 @@ def test_the_text_tells_both_sides() -> None:
     assert result.output.startswith("two bugs")
     assert "≠  use frame 3     main" in result.output
     assert "report 1 of 4," in " ".join(result.output.split())
-    assert max(map(len, result.output.splitlines())) <= 80
+    assert not too_wide(result.output, 80)
 
 
 def test_what_is_own_here_does_not_change_a_signature() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.py.support.reports import a_report, null_crash, single_report
-from tests.py.support.snapshots import compare, without_escapes
+from tests.py.support.snapshots import compare, too_wide, without_escapes
 
 from vllm_forensics.model.demo import DemoOutcome
 from vllm_forensics.model.report import Failure, Report
@@ -41,7 +41,7 @@ def test_no_line_is_wider_than_the_terminal(name: str) -> None:
 
     text = without_escapes(render_cores(report, style, OWN))
 
-    assert max(len(line) for line in text.splitlines()) <= style.width
+    assert not too_wide(text, style.width)
 
 
 def test_a_long_name_leaves_room_for_its_place() -> None:

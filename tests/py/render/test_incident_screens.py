@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.py.support.reports import null_crash
-from tests.py.support.snapshots import compare, without_escapes
+from tests.py.support.snapshots import compare, too_wide, without_escapes
 
 from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.diagnosis.joined import join, report_of
@@ -126,7 +126,7 @@ def test_nothing_is_wider_than_the_terminal(style: str) -> None:
     )
 
     for text in texts:
-        assert max(map(len, without_escapes(text).splitlines())) <= chosen.width
+        assert not too_wide(without_escapes(text), chosen.width)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

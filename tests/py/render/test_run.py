@@ -41,7 +41,8 @@ def test_everything_that_is_known_is_printed_once() -> None:
         "the page was unmapped.",
         "  7 munmap(0x10, 1) = 0",
         "  7 +++ killed by SIGSEGV +++",
-        "the disk was full → df -h",
+        "the disk was full",
+        "→ df -h",
         "no minicore was written",
     ]
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
+from tests.py.support.snapshots import too_wide
 
 from vllm_forensics.diagnosis.sanitizer import explain_report
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
@@ -58,7 +59,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
             style = TerminalStyle(width=width, all_frames=width == 160, detail=detail)
             text = render_sanitizer(answer, style)
 
-            assert max(map(len, text.splitlines()), default=0) <= width, name
+            assert not too_wide(text, width), name
 
 
 @pytest.mark.parametrize("include_secrets", [True, False])

@@ -83,7 +83,7 @@ def null_crash(core: str = "/tmp/core.42") -> Crash:  # noqa: S108
         "a null object. It happened in Block::id, called on a null object by vllm::copy_blocks "
         "(cache.cpp:88).",
         proof=("SEGV_MAPERR, si_addr 0x48", "operand [rdi + 0x48] = 0x48, 8 bytes"),
-        next_steps=("forensics core --gdb /tmp/core.42   (look around by hand)",),
+        next_steps=("forensics core --gdb /tmp/core.42    # look around by hand",),
         signature="v1:memory-access:Block::id:0123456789ab",
         reraised_by="on_crash",
         origin=(

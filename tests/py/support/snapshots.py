@@ -4,6 +4,8 @@ import os
 import re
 from pathlib import Path
 
+from vllm_forensics.render.rows import advice
+
 FOLDER = Path(__file__).parents[1] / "data" / "render"
 
 
@@ -20,3 +22,14 @@ def compare(name: str, text: str) -> None:
 def without_escapes(text: str) -> str:
     """The text as a terminal without colour shows it."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def too_wide(text: str, width: int) -> list[str]:
+    """Lines that a terminal breaks, but for what may be typed and for long words."""
+    return [
+        line
+        for line in text.splitlines()
+        if len(line) > width
+        and not advice(line).no_wrap
+        and max(map(len, line.split())) <= width // 2
+    ]

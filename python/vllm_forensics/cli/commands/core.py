@@ -157,7 +157,7 @@ def _explain(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolIndex) 
     if servers and (chosen.audit or chosen.pid is not None):
         raise UsageError(
             "--debuginfod is for cores that are explained, not for --pid or --audit",
-            remedy="forensics core --debuginfod CORE   (--pid names its snapshots: they are cores)",
+            remedy="forensics core --debuginfod CORE    # such as a snapshot that --pid names",
         )
     settings = TriageOptions(
         executable=chosen.executable,

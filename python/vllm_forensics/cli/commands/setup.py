@@ -29,4 +29,4 @@ def command(pattern: str, put_back: bool, keep: int | None, max_size: float | No
         removed = prune(Path(pattern).parent, keep=keep, max_bytes=size)
         click.echo(f"{len(removed)} old cores removed; keep it so from cron: forensics prune")
     if not put_back:
-        click.echo("\nnext  forensics doctor   (proves it)   ·   forensics setup --restore")
+        click.echo("\nnext  forensics doctor    # proves it\n      forensics setup --restore")
