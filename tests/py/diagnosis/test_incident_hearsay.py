@@ -62,6 +62,10 @@ def test_a_glossary_does_not_take_back_what_was_stated() -> None:
         ("# Restart the worker on a crash", "", "It would be of help with flaky nodes."),
         ("# a handler for SIGSEGV", "", "I want to print the stack when a SIGSEGV happens."),
         ("# Segfault", "", "Fixes #12"),
+        ("# double free / heap corruption spotter", "", "It keeps each address that was freed."),
+        ("# serve 1.4", "", "### Stability and Crashes", "It starts sooner."),
+        ("# Trap signals", "", "* include SIGSEGV in the signals that are trapped"),
+        ("# Extend the kill messages", "", 'The words "exitCode=137" are all that there is.'),
     ],
 )
 def test_in_a_change_a_wish_and_a_lesson_nobody_died(lines: tuple[str, ...]) -> None:

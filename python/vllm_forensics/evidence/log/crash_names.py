@@ -40,7 +40,7 @@ HANG: Final = re.compile(
 )
 """A wait without an end."""
 CRASH: Final = re.compile(
-    r"(?ia)(?<![\w.-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
+    r"(?ia)(?<![\w.=-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
     r"dies|died|dying|killed|panics|panicked)(?![\w-])|"
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|\ud06c\ub798\uc2dc"
 )
@@ -68,8 +68,8 @@ def signal_of(death: re.Match[str]) -> str | None:
 
 def status_of(death: re.Match[str]) -> int | None:
     """The exit status that stands for the signal."""
-    told = death["code"] or death["status"]
-    return int(told) if told is not None else None
+    told = [death[name] for name in ("code", "status") if name in death.re.groupindex]
+    return next((int(code) for code in told if code is not None), None)
 
 
 def is_verb(crash: re.Match[str]) -> bool:

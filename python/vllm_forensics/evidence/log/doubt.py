@@ -11,7 +11,7 @@ from typing import Final
 from vllm_forensics.evidence.lazily import lazily
 
 _MAY: Final = r"may|might|could|would"
-_HABIT: Final = r"often|typically|usually|commonly|rarely"
+_HABIT: Final = r"often|frequently|generally|typically|usually|commonly|rarely"
 _MEANS: Final = r"means?|indicates?|signif(?:y|ies)|denotes?|stands for|refers to|known as"
 _INSTEAD: Final = r"e\.g\.|i\.e\.|such as|for example|instead of|rather than"
 _WHEN: Final = r"(?:occurs?|happens?) when(?! (?:I|we|my)\b)"
@@ -66,7 +66,7 @@ _ASKS: Final = lazily(
 )
 """Who asks whether something is seen has not seen it."""
 _DENIED: Final = lazily(
-    r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t)\b(?: [\w'-]{1,20}){0,3}\s$"
+    r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t|let alone)\b(?: [\w'-]{1,20}){0,3}\s$"
 )
 _EXPLAINED: Final = lazily(
     rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:always|never|{_MEANS}|{_WHEN})\b|"
@@ -75,7 +75,7 @@ _EXPLAINED: Final = lazily(
 )
 """Behind a death's name: somebody explains it."""
 _EXPLAINED_AT_ALL: Final = lazily(
-    rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:(?:{_MAY}|can|will) |also known|{_MEANS}|{_WHEN}|"
+    rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:(?:{_MAY}|can|will) |also known|n\.|{_MEANS}|{_WHEN}|"
     r"(?:is|are)\b(?! (?:raised|thrown|reported|triggered|seen|happening|occurring|still|back|"
     r"produced|due|in|at|not|reproducible|caused by (?:the|my|this)))|- (?:an?|the)\b)|"
     r": (?:an?|the) "

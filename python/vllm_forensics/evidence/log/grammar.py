@@ -54,7 +54,7 @@ _LANGUAGES: Final = {
         _NEVER,  # they say I in lessons as well: the verb decides, see lessons.py
         r"\b(?:you|your|let's)\b",
         r"\b(?:if|when|whenever|can|may|might|could|should|must)\b",
-        r"\b(?:usually|typically|commonly|for example|means that)\b",
+        r"\b(?:usually|typically|commonly|often|frequently|generally|for example|means that)\b",
     ),
     "German": _of(
         r"\b(?:der|die|das|und|ist|ein|eine|nicht|zu)\b",

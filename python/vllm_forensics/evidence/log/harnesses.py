@@ -102,7 +102,7 @@ NOTEBOOKS: Final = Family(
                 needle,
                 r"(?:^|\b(?:[Jj]upyter|[Tt]he|IPython|[Mm]y|[Pp]ython(?: \d)?) )"
                 r"(?P<detail>(?P<name>[Kk]ernel|KERNEL) "
-                r"(?:(?:has )?died|DIED|is (?:dead|dying)))\b",
+                r"(?:(?:[Hh]as )?[Dd]ied|DIED|is (?:dead|dying)))\b",
                 example,
                 of_another=True,
                 in_prose=True,
@@ -110,6 +110,7 @@ NOTEBOOKS: Final = Family(
             for needle, example in (
                 ("ernel died", "The kernel died as soon as the model was loaded"),
                 ("ernel has died", "Jupyter kernel has died"),
+                ("ernel Has Died", "Kernel Has Died"),
                 ("ernel is d", "Python 3 kernel is dead"),
                 ("KERNEL DIED", "KERNEL DIED"),
             )

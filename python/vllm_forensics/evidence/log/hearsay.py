@@ -22,6 +22,7 @@ from vllm_forensics.evidence.log.crash_names import (
     signal_of,
     status_of,
 )
+from vllm_forensics.evidence.log.layout import is_section
 from vllm_forensics.evidence.log.lessons import count_of_witnesses
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.page import Page, is_printed
@@ -55,6 +56,7 @@ _SHOWN: Final = 120
 _BARE: Final = 6
 _SHORT: Final = 30
 """A text of so few lines is a message."""
+_JOINED: Final = re.compile(r" ?[/,&+] ?|,? (?:and|or) ")
 _KINDS: Final = {HEAP: ClueKind.HEAP, HANG: ClueKind.HANG}
 HEAD: Final = 60
 """So many lines are read of a text that holds nothing else."""
@@ -116,7 +118,7 @@ class Hearsay:
         for number, text in enumerate(lines, start=1):
             if number == self._title.number:
                 yield self._told_in(self._title, (HEAP, HANG), Form.TITLE)
-            elif not page.is_fenced(number - 1) and not is_printed(text):
+            elif not (page.is_fenced(number - 1) or is_printed(text) or is_section(text)):
                 yield self._told_in(LogLine(number, "", text), names, form)
 
     def judged(self, clues: Sequence[Clue]) -> Iterator[Clue]:
@@ -125,10 +127,12 @@ class Hearsay:
         named = {clue.signal for clue in own if clue.source != "somebody"} - {None}
         for clue in clues:
             is_title = clue.line == self._title.number
-            if is_title and clue.source == "somebody" and named and clue.signal not in named:
-                continue  # of another word of the same line, such as `killed`
-            if not is_title or clue.source == "somebody":
-                yield clue
+            if clue.source == "somebody":
+                if not is_title or not named or clue.signal in named:
+                    yield clue  # else of another word of the same line, such as `killed`
+            elif not is_title:
+                if not (self._is_work and clue.is_told):
+                    yield clue
             elif self._is_event and not self._is_work:
                 yield replace(clue, is_told=True)
 
@@ -142,11 +146,20 @@ class Hearsay:
             return None
         is_person = _RECORD.match(line.text) is None and not is_marked(line.text)
         if is_person and not self._is_work:
-            told = (one for one in found if is_reported(one, form))
+            told = (one for one in found if is_reported(one, form, _end(one, found)))
             crash = next(told, None)
             if crash is not None:
                 return _clue(line, crash)
         return replace(_clue(line, found[0]), kind=ClueKind.MENTION, name=None, native=())
+
+
+def _end(crash: re.Match[str], found: Sequence[re.Match[str]]) -> int:
+    """Where several names of one crash end: `double free / memory corruption`."""
+    end = crash.end()
+    for other in sorted(found, key=re.Match.start):
+        if other.start() > end and _JOINED.fullmatch(crash.string, end, other.start()):
+            end = other.end()
+    return end
 
 
 def _is_bare(title: str) -> bool:

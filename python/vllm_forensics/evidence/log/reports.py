@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
-from vllm_forensics.evidence.log.crash_names import is_verb
+from vllm_forensics.evidence.log.crash_names import is_verb, status_of
 from vllm_forensics.evidence.log.doubt import (
     is_conditional,
     is_denied,
@@ -37,12 +37,23 @@ _MAKING: Final = lazily(
 )
 """What is done so that there are core dumps."""
 _DEALS: Final = lazily(
-    rf"(?i)[ -](?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|hook|support|"
-    r"unit|auto|restart|safe|guide|tutorial|faq|dialog|page|counter|rate|frame|opcode|encoding|"
-    r"instruction)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
+    rf"(?i)[ -](?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|hook|support|unit|"
+    r"auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
     r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)"
 )
 """What deals with a crash, right behind its name."""
+_ATTRIBUTE: Final = lazily(
+    r"[ -](?!\w{2,20}(?:ing|ed|ly)\b|(?:on|when|in|with|while|after|error|at|or|and|for|during|"
+    r"issue|bug|crash|problem|exception|fault|failure|signal|message|loop|core|from|due|by|since|my|"
+    r"as|if|upon|before|because|but|so|then|that|which|who|the|an|this|these|it|every|each|all|any|"
+    r"only|just|still|again|also|even|not|now|here|there|today|inside|within|into|between|without|"
+    r"through|over|under|near|via|per|to|of|unless|until|where|whenever|like|despite|twice|once|"
+    r"avec|lors|quand|beim?|mit|nach|wenn|con|cuando|com|quando|"
+    r"sometimes|always|never|quite|very|similar|is|are|was|were|has|had|does|did|will|"
+    r"occurs|happens|appears|persists|keeps|comes|remains|makes|causes|kills|leads|results|breaks|"
+    r"prevents|stops|caught|python)s?\b)[a-z]{3,20}(?![\w./(=-])"
+)
+"""Behind its name another noun, that the title is about: `crash dialog`, and no `crash on exit`."""
 _OCCASION: Final = lazily(
     r"(?i)\b(?:on|upon|for|as|or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
@@ -55,6 +66,7 @@ _MAY: Final = lazily(
     r"(?i)\b(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?\W{0,3}$"
 )
 """Whoever says so, it has not."""
+_WILL: Final = lazily(r"(?i)\bwill (?:\w{2,15} )?$")
 _CLAUSE: Final = lazily(r"[.!?;\u3002\uff01\uff1f\uff0c]+\s|[\u3002\uff01\uff1f\uff0c]|\n")
 _CJK: Final = r"\u3040-\u9fff\uac00-\ud7a3"
 _CJK_BESIDE: Final = lazily(rf"[{_CJK}][\s\"'`:\uff1a]{{0,3}}$")
@@ -100,18 +112,22 @@ class Form(Enum):
     SENTENCE = auto()
 
 
-def is_reported(crash: re.Match[str], form: Form) -> bool:
-    """Does a title or sentence say that the crash that it names took place?"""
-    text, start, end = crash.string, crash.start(), crash.end()
+def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> bool:
+    """Does a title or sentence say that the crash that it names took place?
+
+    Other names of the same crash may stand between it and what is behind.
+    """
+    text, start = crash.string, crash.start()
+    end = crash.end() if behind is None else behind
     begin = max((m.end() for m in _CLAUSE.finditer(text, 0, start)), default=0)
     before, after = text[begin:start], text[end:]
-    if is_doubted_in_chinese(text):
-        return False
     if form is not Form.TITLE and voice_of(text, start, end) is Voice.SHOWN:
         return False
     if _is_object(crash, before, after) or _is_doubtful(text, before, after, form):
         return False
-    if form is Form.TITLE or _SAW.search(before) or _HAPPENED.match(after):
+    if form is Form.TITLE:
+        return not _is_attribute(crash, after)
+    if _SAW.search(before) or _HAPPENED.match(after):
         return True
     if form is Form.SENTENCE:
         return is_verb(crash) and _SUBJECT.search(before) is not None
@@ -133,12 +149,21 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     return not is_verb(crash) and _DEALS.match(after) is not None
 
 
+def _is_attribute(crash: re.Match[str], after: str) -> bool:
+    """Is a title about another thing, that the crash is only said of?"""
+    if is_verb(crash) or status_of(crash) is not None or "dump" in crash[0]:
+        return False
+    return _ATTRIBUTE.match(after) is not None
+
+
 def _is_doubtful(text: str, before: str, after: str, form: Form) -> bool:
     """May it have happened, or when something else does, or is it explained?"""
+    if is_doubted_in_chinese(text):
+        return True
     if not is_witnessed(text) and is_explained(after, of_message=False):
         return True
     if is_witnessed(before):
         return False
     if is_doubted(before) or _ALTERNATIVE.match(after) is not None:
         return True
-    return form is not Form.TITLE and is_conditional(before)
+    return is_conditional(before) and (form is not Form.TITLE or _WILL.search(before) is not None)

@@ -19,8 +19,10 @@ _HEADING: Final = re.compile(
 )
 _OF_TEXT: Final = re.compile(r"#{1,2} (?!A fatal error has|Fatal |Check failed)(?=\S)")
 """Java's machine and V8 begin their own records so."""
-_SUBJECT: Final = re.compile(r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?=[A-Za-z\[].{3,150}$)")
-"""A title without its mark: one line, and an empty one below."""
+_SUBJECT: Final = re.compile(
+    r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?!Skip to )(?=[A-Za-z\[].{3,150}$)"
+)
+"""A title without its mark: one line, and an empty one below; pages begin with a link as well."""
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
