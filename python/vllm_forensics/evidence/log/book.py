@@ -10,7 +10,7 @@ from vllm_forensics.evidence.log.daemons import DAEMONS, POSTGRES, RUNNERS
 from vllm_forensics.evidence.log.engine import GPU, VLLM, WATCHDOG
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.faulthandler import DUMPS
-from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES
+from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES, PANIC_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
 from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
 from vllm_forensics.evidence.log.kernel import KERNEL
@@ -45,7 +45,7 @@ FAMILIES: Final = (
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, PADDLE, FRAMEWORKS, COMPILERS, BROWSERS, DATABASES, GAMES, MINIDUMPS,
-    INTERPRETERS, DOTNET, HANDLER_FRAMES,
+    INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

@@ -159,6 +159,11 @@ _MEMORY: Final = (
         r"(?P<detail>PBS: job killed: v?mem \d{1,20}kb exceeded limit .{0,40})",
         "=>> PBS: job killed: mem 17000000kb exceeded limit 16777216kb",
     ),
+    (  # Talos
+        "ending SIGKILL to ",
+        r"(?P<detail>[Ss]ending SIGKILL to .{1,200}?\b(?:\w{0,20}\.)?OOM\w{0,20}.{0,80})",
+        '[talos] Sending SIGKILL to cgroup {"controller": "runtime.OOMController"}',
+    ),
     (
         "TERM_MEMLIMIT: job killed",
         r"(?P<detail>TERM_MEMLIMIT: job killed after reaching LSF memory usage limit)",
@@ -183,6 +188,20 @@ POSTGRES: Final = Family(
             'LOG:  background worker "pool" (PID 4242) was terminated by signal 11: Segmentation '
             "fault",
             of_another=True,
+        ),
+        *(
+            Phrase(
+                ClueKind.ECHO,
+                needle,
+                rf"\b(?:LOG|WARNING|FATAL|DETAIL): {{1,4}}(?:the )?(?P<detail>{needle}.{{0,60}})",
+                f"2026-01-15 08:12:45 UTC [7] LOG:  {needle}",
+                of_another=True,
+            )
+            for needle in (
+                "terminating any other active server processes",
+                "terminating connection because of crash of another server process",
+                "database system is in recovery mode",
+            )
         ),
     ),
 )

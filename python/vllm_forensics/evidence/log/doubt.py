@@ -38,7 +38,7 @@ _DOUBT: Final = lazily(
     r"seem(?:s|ed)? to (?:cause|lead|result)|"
     rf"(?:any|every|each|(?<!\w )an?) \w{{1,20}} (?:that|which|who)|{MEND}{_FORM})(?![\w:-])"
 )
-_CONDITION: Final = lazily(r"(?i)\b(?:if|when(?:ever)?(?! \w{2,20}ing\b))(?!\w)")
+_CONDITION: Final = lazily(r"(?i)\b(?:if|when(?:ever)?(?! (?:I|we|my)\b| \w{2,20}ing\b))(?!\w)")
 _POSSIBLE: Final = lazily(
     rf"(?i)\b(?:{_MAY}|can|will|should) (?:\w{{1,12}} ){{0,2}}(?:lead|result|cause|trigger|produce|"
     r"give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"

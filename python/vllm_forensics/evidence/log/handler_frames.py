@@ -1,4 +1,4 @@
-"""Signal handlers by name: a stack that begins in one tells a death, also without its heading."""
+"""Handlers by name: a stack that begins in one tells a death, also without its heading."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ _HANDLER: Final = (
 _FRAME: Final = (
     r"^\s*(?:PC: )?(?:@ +0x|frame #\d{1,3}: |#?\d{1,3}:?\s|\[ ?\d{1,3}\] |/)[^\n]{0,300}?"
 )
-_COMPILED: Final = re.compile(_FRAME + _HANDLER)
+_PANIC: Final = (
+    r"^\s*\d{1,3}: +(?:0x[0-9a-f]{1,16} - )?(?:_?rust_begin_unwind|"
+    r"(?:core::|std::)?panicking::(?:panic|begin_panic|default_h|rust_panic))"
+)
+_COMPILED: Final = re.compile(f"{_FRAME}{_HANDLER}|{_PANIC}")
 HANDLER_FRAMES: Final = Family(
     source="a signal handler",
     phrases=tuple(
@@ -43,8 +47,20 @@ HANDLER_FRAMES: Final = Family(
         for needle, example in _EXAMPLES
     ),
 )
+PANIC_FRAMES: Final = Family(
+    source="a language runtime",
+    phrases=tuple(
+        Phrase(ClueKind.ABORT, needle, _PANIC, example, detail="a panic, without its message")
+        for needle, example in (
+            ("rust_begin_unwind", "   5: rust_begin_unwind"),
+            ("panicking::panic", "   6:     0x5581c0de1234 - core::panicking::panic_fmt::h1f2e"),
+            ("panicking::begin_panic", "   4: std::panicking::begin_panic_handler"),
+            ("panicking::default_h", "   2:     0x5581c0de1234 - std::panicking::default_hook"),
+        )
+    ),
+)
 
 
 def is_handler_frame(text: str) -> bool:
-    """Is it a frame of a signal handler?"""
+    """Is it a frame of a signal's handler, or of a panic's?"""
     return _COMPILED.match(text, 0, 400) is not None

@@ -51,6 +51,11 @@ _FAULTS: Final = (
         r"(?P<detail>Internal error: Oops.{1,80})",
         "[ 1234.567890] Internal error: Oops: 96000004 [#1] PREEMPT SMP",
     ),
+    (  # ARM's, of which the beginning may be cut off
+        ", stack limit = 0x",
+        r"Process (?P<name>\S{1,40}) \(pid: (?P<pid>\d{1,20}), stack limit = 0x",
+        "[ 1234.567890] Process serve (pid: 4242, stack limit = 0x9e436188)",
+    ),
     (  # whatever it was: every architecture counts its deaths so
         "[#",
         r"\b(?P<detail>(?:Oops(?:: .{1,80}?)?|Internal error: .{1,60}|"

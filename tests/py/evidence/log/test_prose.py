@@ -102,3 +102,9 @@ def test_who_tried_to_mend_it_and_saw_it_still_is_believed() -> None:
 
 def test_a_status_that_is_worked_out_is_nobodys() -> None:
     assert voice("128 + 9 = 137  (killed by SIGKILL)", "killed by SIGKILL") is Voice.SHOWN
+
+
+def test_who_says_when_he_runs_it_has_seen_it() -> None:
+    line = "When I am running my jobs I sometimes get: task exited with code 137"
+
+    assert voice_of(line, line.index("exited"), len(line), in_prose=True) is not Voice.SHOWN

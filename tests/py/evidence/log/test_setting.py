@@ -568,6 +568,12 @@ def test_what_is_wished_for_when_something_is_seen_was_not_seen() -> None:
     assert all(clue.is_told for clue in clues_in(text))
 
 
+def test_what_may_look_so_was_not_seen() -> None:
+    text = f"# Show the address\n\nWith this the output may look like:\n\n```\n{FAULT}\n```\n"
+
+    assert all(clue.is_told for clue in clues_in(text))
+
+
 def test_syslog_names_one_program_a_line() -> None:
     (clue,) = clues_in("Jan 15 08:12:45 node1 gitlab-runner[42]: Job failed: exit code 137\n")
 

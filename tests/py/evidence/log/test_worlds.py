@@ -218,3 +218,39 @@ def test_a_library_without_a_name_may_have_a_blank_before_its_address(blank: str
     )
 
     assert death(log).function == "pool_take"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LOG:  terminating any other active server processes",
+        "WARNING:  terminating connection because of crash of another server process",
+        "FATAL:  the database system is in recovery mode",
+    ],
+)
+def test_what_postgres_does_after_a_death_tells_of_one_and_not_of_what(line: str) -> None:
+    first = death(f"2026-01-15 08:12:45.123 UTC [7] {line}\n")
+
+    assert first.cause.kind is CauseClass.UNKNOWN
+
+
+def test_the_death_itself_counts_for_more_than_what_postgres_does_after_it() -> None:
+    first = death(
+        "[1] LOG:  server process (PID 4242) was terminated by signal 9: Killed\n"
+        "[1] LOG:  terminating any other active server processes\n"
+        "[7] WARNING:  terminating connection because of crash of another server process\n"
+    )
+
+    assert (first.pid, first.signal, first.name) == (4242, "SIGKILL", "server process")
+
+
+def test_a_machines_own_guard_of_memory_says_whom_it_kills() -> None:
+    line = '[talos] Sending SIGKILL to cgroup {"controller": "runtime.OOMController"}'
+
+    assert death(f"{line}\n").cause.kind is CauseClass.OOM_KILLED
+
+
+def test_a_kernels_fault_without_its_beginning_names_the_process() -> None:
+    first = death("kernel: [11.920039] Process serve (pid: 4242, stack limit = 0x8e5b564f)\n")
+
+    assert (first.pid, first.name, first.cause.kind) == (4242, "serve", CauseClass.NATIVE_FAULT)
