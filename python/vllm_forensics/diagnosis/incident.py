@@ -126,6 +126,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
+    role = role or role_of_name(name)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
     waited = [clue.signal for clue in account if clue.kind is ClueKind.CHILD and clue.signal]

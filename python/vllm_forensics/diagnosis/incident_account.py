@@ -16,10 +16,12 @@ from vllm_forensics.diagnosis.incident_clues import (
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import SPY, Clue, ClueKind
 
 _FATAL: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 """Words of a process that a signal ends."""
+_ENDED: Final = {"SIGKILL", "SIGTERM"}
+"""By these one process ends another."""
 _QUOTES: Final = re.compile("[`'\"]")
 _NEXT: Final = 4
 _MESSAGE: Final = 3
@@ -41,6 +43,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
     """The other clues to the same death, in the order of the log."""
     pid = subject_pid(first)
     found: list[Clue] = []
+    clues = _without_other_dumps(first, clues)
     last: dict[int | None, Clue] = {}
     for clue in clues:
         above = last.get(clue.writer_pid)
@@ -49,7 +52,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             continue
         is_near = abs(clue.line - first.line) < NEAR
         if clue.kind in _ADDED:
-            if _adds(clue, first, pid, found):
+            if clue.source == SPY or _adds(clue, first, pid, found):
                 found.append(clue)
             continue
         if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:
@@ -61,11 +64,32 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             if other == pid and _agrees(first, clue):
                 found.append(clue)
         elif (
-            _may_be_the_same(first, clue) or _goes_on(clue, (first, *found)) or ends_in(first, clue)
+            _was_sent(first, clue)
+            or (clue.sender is None and _may_be_the_same(first, clue))
+            or _goes_on(clue, (first, *found))
+            or ends_in(first, clue)
         ):
             found.append(clue)
             pid = pid if pid is not None else other
     return tuple(found)
+
+
+def _without_other_dumps(first: Clue, clues: Sequence[Clue]) -> Sequence[Clue]:
+    """The clues; of living processes' stacks only that of the one that waits, if it is known."""
+    spied = [clue for clue in clues if clue.source == SPY]
+    if not spied:
+        return clues
+    who = first.writer.replace(" ", "_") if first.writer is not None else ""
+    own = [clue for clue in spied if who in (clue.name or "")]
+    if first.kind is ClueKind.HANG and len({clue.pid for clue in own}) == 1:
+        spied = [clue for clue in spied if clue not in own[:1]]
+    return [clue for clue in clues if clue not in spied]
+
+
+def _was_sent(first: Clue, clue: Clue) -> bool:
+    """Does the kubelet say that it ended the container of which the status was told?"""
+    is_ended = first.kind is ClueKind.CHILD and first.signal in _ENDED
+    return is_ended and clue.sender is not None and clue.source == first.source
 
 
 def _goes_on(clue: Clue, told: Sequence[Clue]) -> bool:

@@ -58,11 +58,14 @@ def _what(first: Clue, account: Sequence[Clue], pattern: re.Pattern[str]) -> str
 
 
 def sent(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """`kill(42, SIGKILL)` in a trace; a core whose siginfo names another process."""
+    """`kill(42, SIGKILL)` in a trace, another process's number in a core, a failed probe."""
     told = next((one for one in (first, *account) if one.sender is not None), None)
     if told is None or any(one.kind is ClueKind.MEMORY for one in account):
         return None
-    detail = f"{told.signal}, which {told.sender} sent: it did not fail by itself"
+    if told.signal is None:  # by which signal is not told
+        detail = f"{told.sender} ended it: {told.detail}"
+    else:
+        detail = f"{told.signal}, which {told.sender} sent: it did not fail by itself"
     return _cause(CauseClass.UNKNOWN, detail, Certainty.PROVED)
 
 

@@ -18,7 +18,7 @@ from vllm_forensics.diagnosis.incident_clues import (
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
-from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, Follows, ProcessRole
+from vllm_forensics.model.incident import SPY, UNNAMED, Clue, ClueKind, Follows, ProcessRole
 
 _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
 _CLIENTS: Final = re.compile(r"ClientDisconnect\b")
@@ -63,7 +63,7 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         {ClueKind.ABORT},
         {ClueKind.HEARSAY},
     ):
-        found = [clue for clue in clues if clue.kind in kinds and not _of_network(clue)]
+        found = [clue for clue in clues if clue.kind in kinds and _tells(clue)]
         if kinds == {ClueKind.STACK} and all(clue.source == "python" for clue in found):
             # An outer process's traceback without its end says less than who died further in.
             found += [clue for clue in clues if found and clue.kind is ClueKind.ECHO]
@@ -96,12 +96,17 @@ def is_of_a_stop(first: Clue, stopped: int | None) -> bool:
     return first.kind is ClueKind.ECHO or (first.kind is ClueKind.CHILD and first.signal in ASKED)
 
 
-def _of_network(clue: Clue) -> bool:
-    """Does it tell of no more than a connection's end? Clients go away every day."""
+def _tells(clue: Clue) -> bool:
+    """Is it more than a connection's end, or a living process's stack?
+
+    Clients go away every day, and a stack may be asked for at any time.
+    """
+    if clue.source == SPY:
+        return False
     if clue.kind is ClueKind.ECHO and _CLIENTS.match(clue.detail or "") is not None:
-        return True
+        return False
     is_echo = clue.kind is ClueKind.ECHO and not clue.python
-    return is_echo and _NETWORK.match(clue.detail or clue.text) is not None
+    return not is_echo or _NETWORK.match(clue.detail or clue.text) is None
 
 
 def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Clue]) -> Clue | None:

@@ -76,7 +76,9 @@ _SYSTEM: Final = re.compile(
     r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
 )
 """The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
-_PROGRAM: Final = re.compile(r"[A-Za-z][\w+-]{1,60}(?:\d\.\d{1,2})?")
+_TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
+"""`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
+_PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE.pattern}")
 """What ELF's linker loads first has no `.so` in its name."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
@@ -167,7 +169,7 @@ def _is_ucx(module: str | None) -> bool:
 
 
 def _is_runtime(module: str) -> bool:
-    own = (_SIGNAL_LIBRARIES, _SYSTEM)
+    own = (_SIGNAL_LIBRARIES, _SYSTEM, _TITLE)
     return is_runtime_module(module) or any(one.fullmatch(module) for one in own)
 
 

@@ -17,6 +17,8 @@ from vllm_forensics.model.report import Failure
 
 UNNAMED: Final = "an unnamed runtime"
 """The source of what was read by a line's form alone: no table knows its words."""
+SPY: Final = "py-spy"
+"""The source of a living process's stack."""
 
 
 class ClueKind(StrEnum):

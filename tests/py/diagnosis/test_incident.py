@@ -1178,7 +1178,7 @@ def test_a_daemon_of_ray_is_told_by_its_name_in_front_of_a_line() -> None:
 @pytest.mark.parametrize(
     ("line", "role"),
     [
-        ("(raylet) Raylet is terminated. Termination is unexpected.", ProcessRole.RAY_ACTOR),
+        ("(raylet) Raylet is terminated. Termination is unexpected.", ProcessRole.UNKNOWN),
         ("Stub process is unhealthy and it will be restarted.", ProcessRole.WORKER),
         ("failed to load 'pool': Stub process 'pool_0' is not healthy.", ProcessRole.WORKER),
     ],

@@ -4,7 +4,7 @@ import pytest
 from tests.py.support.incidents import incident_of, incidents_of
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass
+from vllm_forensics.model.incident import CauseClass, ProcessRole
 from vllm_forensics.render.incident import headline
 
 RUNNER = "Error: llama runner process has terminated: "
@@ -282,3 +282,100 @@ def test_a_sentence_names_a_function_in_camel_case() -> None:
     death = incident_of("I get a segfault inside poolTakeBlock on each start.").first_death
 
     assert death.function == "poolTakeBlock"
+
+
+DUMP = (
+    "Process 42: VLLM::EngineCore",
+    "Python v3.12.3 (/usr/bin/python3.12)",
+    'Thread 42 (active): "MainThread"',
+    "    take (pool.py:12)",
+)
+
+
+def test_a_hung_server_is_the_one_that_was_looked_into() -> None:
+    death = incident_of("# [Bug]: the server hangs under load", "", *DUMP).first_death
+
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.HANG, Certainty.LIKELY)
+    assert (death.pid, death.name, death.python_function) == (42, "VLLM::EngineCore", "take")
+    assert death.role is ProcessRole.ENGINE_CORE
+
+
+def test_a_watchdog_of_another_rank_does_not_speak_of_the_process_that_was_looked_into() -> None:
+    death = incident_of(
+        "[2026-01-15 08:12:45 PP1 TP1] Watchdog timeout (self.watchdog_timeout=300)",
+        "[2026-01-15 08:12:45 PP0 TP0] Pyspy dump for PID 42:",
+        "Process 42: sglang::scheduler_PP0_TP0",
+        *DUMP[1:],
+    ).first_death
+
+    assert (death.name, death.pid, death.role) == ("PP1 TP1", None, ProcessRole.WORKER)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        DUMP,
+        ("# Question about profiling", "", *DUMP),
+        ("# The server crashes now and then", "", *DUMP),
+    ],
+)
+def test_a_living_processs_stack_is_no_death(lines: tuple[str, ...]) -> None:
+    assert all(one.first_death.pid is None for one in incidents_of(*lines))
+
+
+def test_a_container_that_the_kubelet_ended_did_not_run_out_of_memory() -> None:
+    probe = "Normal  Killing  5m  kubelet  Container serve failed liveness probe, will be restarted"
+    alone = incident_of(probe).first_death
+    described = incident_of(
+        "    Reason:  Completed", "    Exit Code:    137", "", probe
+    ).first_death
+
+    assert (alone.name, alone.cause.kind) == ("serve", CauseClass.UNKNOWN)
+    assert alone.cause.detail == "the kubelet ended it: failed liveness probe"
+    assert (described.signal, described.cause) == ("SIGKILL", alone.cause)
+
+
+def test_a_failed_probe_explains_no_fault() -> None:
+    death = incident_of(
+        "Segmentation fault (core dumped)",
+        "Container serve failed liveness probe, will be restarted",
+    ).first_death
+
+    assert death.cause.kind is CauseClass.NATIVE_FAULT
+
+
+def test_a_status_in_yaml_that_is_no_lack_of_memory_leaves_the_cause_open() -> None:
+    death = incident_of("terminated:", "  exitCode: 137", "  reason: Error").first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGKILL", CauseClass.UNKNOWN)
+
+
+def test_the_title_that_an_interpreter_gave_itself_is_its_name_and_no_place() -> None:
+    death = incident_of(
+        "terminate called after throwing an instance of 'c10::Error'",
+        "frame #0: ns::take(int) + 0x64 (0x7fe0430fc6e4 in /opt/lib/libpool.so)",
+        "frame #1: _PyEval_EvalFrameDefault + 0x5102 (0x54ece2 in sglang::scheduler_TP0)",
+        "frame #2: <unknown function> + 0x29d90 (0x717e1f7cad90 in /usr/lib/libc.so.6)",
+        "frame #3: _start + 0x25 (0x6094a5 in sglang::scheduler_TP0)",
+    ).first_death
+
+    assert (death.name, death.role) == ("sglang::scheduler_TP0", ProcessRole.WORKER)
+    assert (death.function, death.module) == ("ns::take", "libpool.so")
+
+
+def test_a_title_may_name_another_signal_than_glibcs_words_imply() -> None:
+    death = incident_of(
+        "# EngineCore crashes with SIGSEGV (`realloc(): invalid pointer`)",
+        "",
+        "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+    ).first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGSEGV", CauseClass.HEAP_CORRUPTION)
+
+
+def test_a_frame_of_which_nothing_is_known_has_no_function() -> None:
+    death = incident_of(
+        "Segmentation fault (core dumped)", "#0  0x00007f1be0001234 n/a (n/a)"
+    ).first_death
+
+    assert (death.function, death.module) == (None, None)

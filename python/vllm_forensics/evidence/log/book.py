@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.evidence.log.apple import APPLE
+from vllm_forensics.evidence.log.containers import CONTAINERS
 from vllm_forensics.evidence.log.coredumps import COREDUMPS
 from vllm_forensics.evidence.log.daemons import DAEMONS, POSTGRES, RUNNERS
 from vllm_forensics.evidence.log.engine import GPU, VLLM, WATCHDOG
@@ -29,7 +30,7 @@ from vllm_forensics.evidence.log.oops import KERNELS
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
 from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
-from vllm_forensics.evidence.log.services import CONTAINERS, LOADER, SHARED_MEMORY, SHELL, SYSTEMD
+from vllm_forensics.evidence.log.services import LOADER, SHARED_MEMORY, SHELL, SYSTEMD
 from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
 from vllm_forensics.evidence.log.strangers import (
     BROWSERS,

@@ -14,7 +14,9 @@ _MAY: Final = r"may|might|could|would"
 _HABIT: Final = r"often|frequently|generally|typically|usually|commonly|rarely"
 _MEANS: Final = r"means?|indicates?|signif(?:y|ies)|denotes?|stands for|refers to|known as"
 _INSTEAD: Final = r"e\.g\.|i\.e\.|such as|for example|instead of|rather than"
-_WHEN: Final = r"(?:occurs?|happens?) when(?! (?:I|we|my)\b)"
+_WHEN: Final = (
+    r"(?:occurs?|happens?) when(?! (?:I|we|my|(?:us|runn|load|serv|call|start|launch)ing)\b)"
+)
 _ANYBODY: Final = r"(?:if|when(?:ever)?) (?:your?|an?|one|programs|processes)"
 _CHINESE: Final = (
     r"\u5982\u679c|\u5982\u9047|\u82e5|\u53ef\u80fd|\u4f1a\u5bfc\u81f4|\u5982\u4f55|\u600e\u4e48|\u907f\u514d|"

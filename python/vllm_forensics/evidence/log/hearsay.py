@@ -134,7 +134,12 @@ class Hearsay:
                 if not (self._is_work and clue.is_told):
                     yield clue
             elif self._is_event and not self._is_work:
-                yield replace(clue, is_told=True)
+                yield replace(clue, is_told=True, signal=self._named(clue))
+
+    def _named(self, clue: Clue) -> str | None:
+        """The signal that the title gives itself beside glibc's words, which imply another."""
+        name = DEATH.search(self._title.text) if clue.kind is ClueKind.HEAP else None
+        return (signal_of(name) if name is not None else None) or clue.signal
 
     def _told_in(self, line: LogLine, names: Sequence[re.Pattern[str]], form: Form) -> Clue | None:
         """The crash that is reported in a line; else one that it speaks of."""
@@ -183,7 +188,7 @@ def _clue(line: LogLine, match: re.Match[str]) -> Clue:
         of_another=True,
         is_told=True,
         pid=int(pid[1]) if pid is not None else None,
-        name=process_named(line.text, match.start(), is_verb=is_verb(match)),
+        name=process_named(match, is_verb=is_verb(match)),
         native=(place,) if place is not None else (),
         signal=signal_of(match) if match.re is DEATH else None,
         exit=status_of(match) if match.re is DEATH else None,

@@ -63,10 +63,9 @@ LOGGERS: Final = Alternatives(
                 r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})?"
                 r"(?:\[\d{1,4},\d{1,6}\])?<std(?:err|out)>: ?",
             ),
-            # SGLang: TP3], DP0 TP3]
+            # SGLang: TP3], PP1 TP3]; of its only process no more than the bracket
             Alternative(
-                r"[DTEP\]]",
-                r"(?:DP\d{1,3} )?(?:TP\d{1,3} )?(?:EP\d{1,3} )?(?:PP\d{1,3})?\] ",
+                r"[A-Z\]]", r"(?P<ranks>(?:[A-Z]{1,4}P\d{1,4} ){0,5}[A-Z]{1,4}P\d{1,4})?\] "
             ),
         )
     }
@@ -222,12 +221,14 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
     if match is None and not tags:
         return LogLine(number, "", text, None, who, time)
     pid: int | None = None
+    ranks: str | None = None
     for _ in range(4):  # (EngineCore pid=1) ERROR 01-02 03:04:05 [core.py:1] (RayWorker pid=2) …
         if match is None:
             break
         groups = match.groupdict()
         if groups.get("pid"):
             pid = int(groups["pid"])
+        ranks = groups.get("ranks") or ranks
         who = groups.get("who") or who or _WRITERS.get(groups.get("module") or "")
         tags = f"{tags} {groups['tag']}" if groups.get("tag") else tags
         more, text = strip_prefixes(text[match.end() :])
@@ -251,7 +252,7 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
         )
     if pid is not None:
         return LogLine(number, str(pid), text, pid, _RAYLET if _RAYLET in tags else None, time)
-    return LogLine(number, writer.rest, text, None, writer.name or who, time)
+    return LogLine(number, writer.rest, text, None, ranks or writer.name or who, time)
 
 
 class _Writer(NamedTuple):

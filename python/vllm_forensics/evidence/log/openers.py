@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from vllm_forensics.evidence.log import faulthandler, python_traceback, transcript, windows
+from vllm_forensics.evidence.log import faulthandler, py_spy, python_traceback, transcript, windows
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.kernel_record import KernelRecord
 from vllm_forensics.evidence.log.lines import LogLine
@@ -19,6 +19,7 @@ from vllm_forensics.evidence.log.native_stack import (
 )
 from vllm_forensics.evidence.log.needles import Words
 from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.py_spy import SpyBlock, open_dump
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     open_headless,
@@ -28,7 +29,9 @@ from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
 from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
 from vllm_forensics.model.incident import ClueKind
 
-Block = FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock | KernelRecord
+Block = (
+    FaultBlock | TracebackBlock | NativeBlock | StatusBlock | WindowsBlock | KernelRecord | SpyBlock
+)
 Opener = Callable[[LogLine, Block | None], Block | None]
 
 _STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x", b"==    at 0x")
@@ -44,6 +47,10 @@ def _traceback(line: LogLine, _: Block | None) -> Block | None:
 
 def _status(line: LogLine, _: Block | None) -> Block | None:
     return open_status(line)
+
+
+def _dump(line: LogLine, _: Block | None) -> Block | None:
+    return open_dump(line)
 
 
 def _record(line: LogLine, block: Block | None) -> Block | None:
@@ -75,6 +82,7 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_traceback, python_traceback.HEADINGS),
     (_status, transcript.NEEDLES),
     (_record, windows.NEEDLES),
+    (_dump, py_spy.NEEDLES),
     (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
     (_headless_stack, (*_STACKS, HANDLED.encode())),
@@ -113,7 +121,7 @@ def comes_first(block: Block, line: LogLine) -> bool:
         return True
     if isinstance(block, StatusBlock):
         return False
-    if isinstance(block, WindowsBlock):
+    if isinstance(block, WindowsBlock | SpyBlock):
         return True
     if isinstance(block, KernelRecord):
         return block.goes_on(line.text)

@@ -72,6 +72,8 @@ class Phrase:
     """Does the writer of the line speak of another process?"""
     in_prose: bool = False
     """May people write it as well? Then it counts only where no word of doubt stands before it."""
+    sender: str | None = None
+    """Who ended the process on purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class Told(TypedDict, total=False):
     native: tuple[NativeCall, ...]
     python: tuple[PythonCall, ...]
     is_told: bool
+    sender: str | None
 
 
 def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) -> Clue:
@@ -225,6 +228,7 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
         exit=status,
         detail=detail.strip()[:_MAX_DETAIL] if detail else None,
         native=native,
+        sender=phrase.sender,
     )
 
 

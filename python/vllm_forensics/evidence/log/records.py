@@ -34,12 +34,15 @@ NEEDLES: Final = (
     b"class_name: ",
     b' -c "import ',
     b" -c 'import ",
+    *(f"Process {digit}".encode() for digit in range(1, 10)),
 )
 _PROCESS: Final = re.compile(
     r"\W{0,6}Process(?:: {2,24}(?P<name>\S[^\[\]]{0,60}) \[(?P<pid>\d{1,9})\]|"
     r" (?P<stopped>\d{1,9}) (?:stopped\b|launched: '(?P<path>[^']{1,400})'))"
     r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> (?P<app>\S{1,80})"
 )
+_SPIED: Final = re.compile(r"\W{0,6}Process (?P<pid>\d{1,9}): (?P<command>\S{1,300})")
+"""py-spy's heading: the title that a process gave itself, or its command."""
 _LWP: Final = re.compile(r"\[New LWP (?P<tid>\d{1,9})\]")
 """gdb's, of each thread of a core. A process with one thread has its number."""
 _CORED: Final = "Program terminated with signal"
@@ -95,11 +98,14 @@ class Record:
         self._child: tuple[int, str] | None = None
         self._actor: tuple[int, str] | None = None
         self._typed: tuple[int, str] | None = None
+        self._spied: tuple[int, str | None] | None = None
 
     def note(self, line: LogLine) -> bool:
         """Remember what the line says, where it is one of them."""
         if (match := _PROCESS.match(line.text)) is not None:
             self._process = _process(match, line.number, self._process)
+        elif (match := _SPIED.match(line.text)) is not None:
+            self._spied = int(match["pid"]), base_name(match["command"])
         elif (match := _LWP.match(line.text)) is not None:
             self._threads.add(int(match["tid"]))
         elif (match := _GENERATED.match(line.text)) is not None:
@@ -121,6 +127,12 @@ class Record:
         if self._child is None or line - self._child[0] > _HEADING:
             return None
         return self._child[1]
+
+    def titled(self, dump: Clue) -> Clue:
+        """py-spy's dump, with the title of its process."""
+        if self._spied is None or self._spied[0] != dump.pid:
+            return dump
+        return replace(dump, name=self._spied[1])
 
     def complete(self, clue: Clue) -> Clue:
         """The clue, with what the lines above say of the same process."""

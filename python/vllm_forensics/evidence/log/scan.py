@@ -32,6 +32,7 @@ from vllm_forensics.evidence.log.native_stack import (
 )
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
+from vllm_forensics.evidence.log.py_spy import SpyBlock
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     link,
@@ -43,6 +44,7 @@ from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.incident import (
+    SPY,
     Clue,
     ClueKind,
     Follows,
@@ -174,7 +176,7 @@ class _Scanner:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = list(self._hearsay.judged(clues))
-        if all(clue.kind in _OF_PEOPLE for clue in clues):
+        if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
             clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)
         printed = self._setting.printed(clues)
@@ -398,6 +400,8 @@ class _Scanner:
                 clue = replace(clue, follows=follows)
         if clue is None:
             return
+        if isinstance(block, SpyBlock):
+            clue = self._record.titled(clue)
         if isinstance(block, TracebackBlock) and block.last is not None:
             told = BOOK.read(block.last)
             told = None if told is not None and told.kind is ClueKind.ABORT else told

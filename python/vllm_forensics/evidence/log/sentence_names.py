@@ -30,9 +30,13 @@ _PLACE: Final = lazily(
 )
 """Behind such a word of the same sentence the place stands."""
 _BEHIND: Final = lazily(r"[^.;\n]{0,80}(?:\.(?=\w)[^.;\n]{0,40}){0,3}")
-_WHO: Final = lazily(
-    r"(?i)\b(?P<name>EngineCore|engine core|workers?|actors?|scheduler|API ?server)\b[^.;:]{0,40}$"
+_PROCESS: Final = (
+    r"(?:EngineCore|engine core|workers?|actors?|scheduler|API ?server)(?:_[A-Z]{1,3}\d{1,4}){0,4}"
 )
+_WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}$")
+_WITHIN: Final = lazily(rf"(?i)[^.;:]{{0,20}}? in (?:the |an? )?[`\"']?(?P<name>{_PROCESS})\b")
+"""Behind the crash's name."""
+_IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
 _PATH: Final = lazily(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})\W{0,3}$")
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
@@ -77,14 +81,15 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
         found.append(_NAMED.match(text[:start], subject.start()))
     for match in filter(None, found):
         library, function = match["library"], match["function"]
-        if function is None or _FILE.match(function) is None:
+        if function is None or (_FILE.match(function) or _IS_PROCESS.fullmatch(function)) is None:
             return NativeCall(function=function, module=library)
     return None
 
 
-def process_named(text: str, start: int, *, is_verb: bool) -> str | None:
+def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
-    who = _WHO.search(text, 0, start)
+    text, start = crash.string, crash.start()
+    who = _WHO.search(text, 0, start) or _WITHIN.match(text, crash.end())
     if who is not None:
         return who["name"]
     path = _PATH.search(text, 0, start)

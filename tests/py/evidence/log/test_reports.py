@@ -169,6 +169,7 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("python crash when importing pool", "python"),
         ('serve fails with "core dumped"', "serve"),
         ("The program ./build/serve segfaults", "serve"),
+        ("Segmentation fault in EngineCore_DP0 when serving", "EngineCore_DP0"),
         ("Random crash", None),
         ("It crashes", None),
         ("Calling take(3) crashes", None),
@@ -178,4 +179,4 @@ def test_the_process_that_a_title_names(title: str, name: str | None) -> None:
     match = crash_in(title)
     is_verb = not match[0].lower().endswith("crash")
 
-    assert process_named(title, match.start(), is_verb=is_verb) == name
+    assert process_named(match, is_verb=is_verb) == name
