@@ -20,6 +20,7 @@ from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_in_title, role_of_clue, role_of_name
 from vllm_forensics.diagnosis.incident_source import asserted_place
 from vllm_forensics.diagnosis.incident_strangers import without_strangers
+from vllm_forensics.diagnosis.incident_threads import with_processes
 from vllm_forensics.diagnosis.incident_where import last_resort, place_of, program_of
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
@@ -55,7 +56,7 @@ _WHERE_COUNTS: Final = {
 
 def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
     """The incidents that a log tells of, in its order: one for each life that ended badly."""
-    own = with_numbers(without_strangers(reading))
+    own = with_numbers(without_strangers(with_processes(reading)))
     found = (explain_incident(life, log) for life in lives_of(own))
     return tuple(incident for incident in found if incident is not None)
 
@@ -88,7 +89,7 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         visible_error_is_echo=is_echo,
         echoes=echoes,
         explanation=explanation(death, visible, is_echo=is_echo, teaches=reading.teaches),
-        next_steps=next_steps(death),
+        next_steps=next_steps(death, (first, *account)),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Death, Echo, ProcessRole
+from vllm_forensics.model.incident import CauseClass, Clue, Death, Echo, ProcessRole
 from vllm_forensics.model.locations import Certainty as NameCertainty
 
 _LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
+_KERNELS_FAULTS: Final = "dmesg -T | grep -i segfault    # library and offset of the fault"
+_KERNELS_KILLS: Final = "dmesg -T | grep -iE 'killed process|oom-kill'"
+_NAME_IT: Final = "forensics log --symbols PLACE LOG    # the function at that offset: {module}"
 _ROLES: Final = {
     ProcessRole.CLIENT: "the client",
     ProcessRole.API_SERVER: "the API server",
@@ -22,7 +26,7 @@ _STEPS: Final = {
     CauseClass.NATIVE_FAULT: (
         _LEAVE_EVIDENCE,
         "forensics core    # where a core was left already; forensics report LOG CORE joins both",
-        "dmesg -T | grep -i segfault    # library and offset of the fault",
+        _KERNELS_FAULTS,
     ),
     CauseClass.HEAP_CORRUPTION: (
         "forensics run --asan -- COMMAND    # finds the write, not its late discovery",
@@ -33,7 +37,7 @@ _STEPS: Final = {
         "forensics core    # where a core was left already: who called abort",
     ),
     CauseClass.OOM_KILLED: (
-        "dmesg -T | grep -iE 'killed process|oom-kill'",
+        _KERNELS_KILLS,
         "kubectl describe pod POD    # Last State, Reason, limits",
         "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events",
     ),
@@ -68,9 +72,20 @@ _WHO_SENDS: Final = (
 )
 
 
-def next_steps(death: Death) -> tuple[str, ...]:
-    """Commands, the most telling first."""
+def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
+    """Commands, the most telling first; of what is at hand already there is none.
+
+    Args:
+        death: the first death.
+        told: the clues to it.
+
+    """
     steps = _STEPS[death.cause.kind]
+    of_kernel = [clue for clue in told if clue.source == "kernel"]
+    if of_kernel:
+        steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
+    if death.function is None and any(call.offset for one in of_kernel for call in one.native):
+        steps = (_NAME_IT.format(module=death.module), *steps)
     if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
         steps = _WHO_SENDS
     if death.signal == "SIGBUS":

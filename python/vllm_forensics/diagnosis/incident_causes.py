@@ -163,13 +163,15 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
     signal = _signal(first, account)
     if signal not in {"SIGSEGV", "SIGFPE", "SIGTRAP", "SIGSYS"}:
         return None
-    told = next((one.detail for one in (first, *account) if one.source == "kernel"), None)
-    told = told or next((one.detail for one in (first, *account) if one.kind in _HEARD), None)
-    words = told or first.detail if first.kind is ClueKind.SIGNAL else told
+    told = (first, *account)
+    in_order = (
+        *(one.detail for one in told if one.source == "kernel"),
+        *(one.detail for one in told if one.kind in _HEARD),
+        *(one.detail for one in told if first.kind is one.kind is ClueKind.SIGNAL),
+    )
+    words = next(filter(None, in_order), None)
     sure = any(
-        one.exit is None or one.exit < 0
-        for one in (first, *account)
-        if one.signal and one.kind not in _HEARD
+        one.exit is None or one.exit < 0 for one in told if one.signal and one.kind not in _HEARD
     )
     return _cause(
         CauseClass.NATIVE_FAULT,

@@ -178,8 +178,7 @@ def _joined(process: IncidentProcess, about: Sequence[Statement], *, first: bool
     if number is not None:
         contradictions += (
             Contradiction(
-                sentence=f"the kernel's log calls it {number}, the core {process.pid}: the same "
-                "instruction and stack, so one process in a container, seen from outside",
+                sentence=_other_number(number, process.pid, about),
                 sources=tuple(dict.fromkeys(one.source for one in about if one.pc is not None)),
                 is_explained=True,
             ),
@@ -202,6 +201,15 @@ def _joined(process: IncidentProcess, about: Sequence[Statement], *, first: bool
         contradictions=contradictions,
         cores=tuple(one.source for one in about if one.kind is SourceKind.CORE),
     )
+
+
+def _other_number(number: int, pid: int | None, about: Sequence[Statement]) -> str:
+    """Why the kernel's log and the core of one process do not agree in its number."""
+    calls = f"the kernel's log calls it {number}, the core {pid}: the same instruction and stack, "
+    crashes = (one.crash for one in about if one.crash is not None)
+    if any(thread.tid == number for crash in crashes for thread in crash.threads):
+        return calls + "which are those of its thread of that number"
+    return calls + "so one process in a container, seen from outside"
 
 
 def _end(one: Statement) -> str | None:

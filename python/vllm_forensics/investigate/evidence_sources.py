@@ -11,6 +11,7 @@ from vllm_forensics.capture.compressed import Source as CompressedSource
 from vllm_forensics.capture.evidence_files import EvidenceFile
 from vllm_forensics.capture.logs import Log, open_logs, read_log
 from vllm_forensics.diagnosis.incident_names import with_numbers
+from vllm_forensics.diagnosis.incident_threads import with_processes
 from vllm_forensics.diagnosis.statement import Statement, of_log, of_report
 from vllm_forensics.diagnosis.statement_core import of_core
 from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
@@ -159,7 +160,7 @@ def _of_log(log: Log, namer: LogNamer | None) -> tuple[Found, _Watch | None]:
         error = EvidenceError("is no text: not read", remedy="unpack the archive, give its folder")
         return _failed(log.name, error), None
     watch = _Watch(as_log(head, pieces.rest()))
-    reading = with_numbers(parse_incident_log(watch.pieces()))
+    reading = with_numbers(with_processes(parse_incident_log(watch.pieces())))
     if log.in_archive and not reading.clues:
         return Found(), watch
     if namer is not None:

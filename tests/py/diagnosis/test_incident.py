@@ -180,6 +180,9 @@ def test_nobody_died() -> None:
         ("a[1]: segfault at 48 ip 10 sp 2 error 6 in x.so[10+20]", "a write to address 0x48"),
         ("a[1]: segfault at 7f0000 ip 10 sp 2 error 7 in x.so[10+20]", "its protection forbids"),
         ("a[1]: segfault at 0 ip 0 sp 2 error 14", "a call of a null function pointer"),
+        ("a[1]: segfault at 0 ip           (null) sp 2 error 14 in x[1+2]", "a call of a null fun"),
+        ("*** SIGSEGV (@0x88) received by PID 7 (TID 0x7f1) from PID 136; ***", "0x88: a null"),
+        ("*** SIGSEGV (@0x0) received by PID 7 (TID 0x7f1) from PID 0; ***", "it may not touch"),
         ("a[1]: segfault at 7f0000 ip 7f0000 sp 2 error 15", "an instruction was fetched"),
     ],
 )

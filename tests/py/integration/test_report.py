@@ -19,6 +19,15 @@ pytestmark = pytest.mark.gdb
 SCHEMA = json.loads(
     (REPOSITORY / "docs/schemas/forensics.report.1.json").read_text(encoding="utf-8")
 )
+IN_A_THREAD = """\
+#include <pthread.h>
+static void *fall(void *at) { *(volatile int *)at = 1; return 0; }
+int main() {
+  pthread_t thread;
+  pthread_create(&thread, 0, fall, (void *)0x48);
+  pthread_join(thread, 0);
+}
+"""
 FALL_BELOW_PYTHON = """\
 import ctypes, faulthandler
 faulthandler.enable()
@@ -275,6 +284,29 @@ def test_the_kernel_counts_a_containers_process_otherwise(tmp_path: Path) -> Non
     assert differs["explained"] is True
     assert str(outside) in differs["sentence"]
     assert agreed(process)["address 0x18"] == {"dmesg", core.name}
+
+
+def test_the_kernel_tells_a_thread_of_the_cores(tmp_path: Path) -> None:
+    program = compile_program(IN_A_THREAD, tmp_path / "threaded", "-O1", "-pthread")
+    folder = tmp_path / "left"
+    folder.mkdir()
+    crash(folder, program)
+    [core] = folder.glob("core*")
+    seen = forensics("core", "--format", "json", core).crash
+    thread = seen["threads"][0]
+    ip, sp = (int(thread["registers"][name], 16) for name in ("rip", "rsp"))
+    (folder / "dmesg").write_text(
+        f"[ 8421.100000] threaded[{thread['id']}]: segfault at 48 ip {ip:016x} sp {sp:016x} "
+        "error 6 in threaded[555555555000+1000]\n"
+    )
+
+    report = told(folder)
+
+    [process] = report["processes"]
+    [differs] = process["contradicts"]
+    assert process["pid"] == seen["pid"] != thread["id"]
+    assert "its thread of that number" in differs["sentence"]
+    assert differs["explained"] is True
 
 
 def test_two_processes_that_died_are_two(tmp_path: Path) -> None:

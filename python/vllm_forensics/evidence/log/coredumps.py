@@ -1,4 +1,4 @@
-"""What systemd-coredump writes to the journal, and how `coredumpctl` lists it."""
+"""What systemd-coredump and abrt write to the journal, and how `coredumpctl` lists it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ COREDUMPS: Final = Family(
             r"signal (?P<signal>\d{1,20})",
             "Process 4242 (python3) of user 1000 terminated abnormally with signal 11/SEGV, "
             "processing...",
+            of_another=True,
+        ),
+        Phrase(  # Red Hat's abrt, which puts itself in the same place
+            ClueKind.CHILD,
+            " - dumping core",
+            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} killed by "
+            r"(?P<signal>SIG[A-Z]{2,6})",
+            "Process 4242 (serve) of user 0 killed by SIGSEGV - dumping core",
             of_another=True,
         ),
         Phrase(

@@ -287,7 +287,7 @@ STATUSES: Final = Family(
                 r"(?:[^.(]{0,60}? (?:by|with|from|via|on)|(?: \w{1,20})? \(code[=:] ?\w{1,6},)?|"
                 rf"\bsignal:)(?: signal)?[ =:]{{0,2}}[\[\"'`*]{{0,3}}"
                 rf"(?P<signal>{signal})\b(?! by OOM)(?! or )",
-                f"Process 4242 (python) of user 0 killed by {signal} - dumping core",
+                f"worker process 4242 was killed by {signal}",
                 of_another=True,
                 in_prose=True,
             )

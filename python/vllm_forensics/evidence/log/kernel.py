@@ -19,7 +19,7 @@ _STRIPPED: Final = (
 )
 """A thread has fifteen letters at most. Markdown takes brackets for a link's, and eats them."""
 _SEGFAULT: Final = (
-    r": (?P<detail>segfault at [0-9a-f]{1,200}(?: ip \S{1,200}(?: sp"
+    r": (?P<detail>segfault at [0-9a-f]{1,200}(?: ip {1,16}\S{1,200}(?: sp"
     r" \S{1,200}(?: error [0-9a-f]{1,200})?)?)?)(?: in "
     r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?"
 )
@@ -140,8 +140,8 @@ KERNEL: Final = Family(
     ),
 )
 _FAULT: Final = re.compile(
-    r"segfault at (?P<at>[0-9a-f]{1,200})(?: ip (?P<ip>[0-9a-f]{1,200}|\(null\))(?: sp \S{1,200}"
-    r"(?: error (?P<bits>[0-9a-f]{1,200}))?)?)?"
+    r"segfault at (?P<at>[0-9a-f]{1,200})(?: ip {1,16}(?P<ip>[0-9a-f]{1,200}|\(null\))"
+    r"(?: sp \S{1,200}(?: error (?P<bits>[0-9a-f]{1,200}))?)?)?"
 )
 _TRAP: Final = re.compile(r" ip:(?P<ip>[0-9a-f]{1,200})\b")
 _WITHIN: Final = re.compile(
@@ -158,8 +158,15 @@ _TRAPS: Final = (
 
 
 def decoded(clue: Clue) -> Clue:
-    """A kernel's clue with its numbers told in words, and the offset in the module."""
+    """A clue with the kernel's numbers told in words, and the offset in the module.
+
+    A signal's handler hands on the address that the kernel gave it.
+    """
     detail = clue.detail or ""
+    if detail.startswith("@"):
+        return replace(clue, detail=_handed_on(clue.signal, int(detail[1:], 16)))
+    if clue.source != KERNEL.source:
+        return clue
     fault = _FAULT.search(detail)
     trap = _TRAP.search(detail)
     if fault is not None:
@@ -172,12 +179,30 @@ def decoded(clue: Clue) -> Clue:
     told = fault or trap
     ip = _address(told["ip"]) if told is not None and told["ip"] else None
     where = _WITHIN.search(clue.text)
-    if ip is None or where is None or not clue.native:
+    if not clue.native:
         return clue
-    # From 5.18 on the kernel prints the offset into the file before base and size.
-    offset = int(where["rel"], 16) if where["rel"] else ip - int(where["base"], 16)
-    call = replace(clue.native[0], offset=f"{offset:#x}") if offset >= 0 else clue.native[0]
+    offset = -1
+    if ip is not None and where is not None:
+        # From 5.18 on the kernel prints the offset into the file before base and size.
+        offset = int(where["rel"], 16) if where["rel"] else ip - int(where["base"], 16)
+    # A call of a null pointer is outside of the module that the kernel names.
+    call = replace(clue.native[0], offset=f"{offset:#x}" if offset >= 0 else None)
     return replace(clue, native=(call,))
+
+
+def _handed_on(signal: str | None, address: int) -> str | None:
+    """Of a null pointer and of an address that cannot be, the kernel says the same: 0.
+
+    Other signals have another number there, such as the sender's.
+    """
+    if signal not in {"SIGSEGV", "SIGBUS"} or not address:
+        return None
+    return _access(address)
+
+
+def _access(address: int) -> str:
+    null = ": a null pointer" if address < _NULL_PAGE else ""
+    return f"an access to address {address:#x}{null}"
 
 
 def _address(text: str) -> int:
@@ -188,8 +213,7 @@ def _address(text: str) -> int:
 def _page_fault(fault: re.Match[str]) -> str:
     address, bits = int(fault["at"], 16), int(fault["bits"] or "0", 16)
     if fault["bits"] is None:  # the line was cut
-        null = ": a null pointer" if address < _NULL_PAGE else ""
-        return f"an access to address {address:#x}{null}"
+        return _access(address)
     if bits & 0x10:
         access = "an instruction was fetched from"
     else:

@@ -234,14 +234,15 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received by PID ",
-            r"\*\*\* (?P<signal>SIG\w{1,60}) (?:\(.{0,60}\) )?received by PID (?P<pid>\d{1,20})\b",
+            r"\*\*\* (?P<signal>SIG\w{1,60}) (?:\((?:(?P<detail>@0x[0-9a-f]{1,16})|.{0,60})\) )?"
+            r"received by PID (?P<pid>\d{1,20})\b",
             "*** SIGSEGV (@0x48) received by PID 4242 (TID 0x7f1be0000700) from PID 72; "
             "stack trace: ***",
         ),
         Phrase(
             ClueKind.SIGNAL,  # glog's first words; on Windows it names no signal below
             " (unix time) try ",
-            r"^(?:\W{0,4})\*\*\* (?P<detail>Aborted at \d{1,20} \(unix time\))",
+            r"^(?:\W{0,4})\*\*\* Aborted at \d{1,20} \(unix time\)",
             '*** Aborted at 1768464765 (unix time) try "date -d @1768464765" if you are using GNU '
             "date ***",
         ),

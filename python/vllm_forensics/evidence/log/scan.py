@@ -355,7 +355,9 @@ class _Scanner:
         if record is not None:
             self._open(line.stream, record)
             return
-        clue = decoded(clue) if clue.source == "kernel" else self._record.complete(clue)
+        clue = decoded(clue)
+        if clue.source != "kernel":
+            clue = self._record.complete(clue)
         if clue.kind in _WITH_STACK and clue.source != "kernel":
             if isinstance(block, FaultBlock) and clue.source == "a signal handler":
                 self._add(clue)
