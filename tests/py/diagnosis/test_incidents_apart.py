@@ -52,7 +52,7 @@ def places(found: Joined) -> list[list[tuple[str, int | None, int | None]]]:
 
 def kernel(pid: int, at: str, host: str = "node1", offset: str = "01") -> str:
     return (
-        f"{at} {host} kernel: python[{pid}]: segfault at 18 ip {offset} sp 02 error 4 in "
+        f"{at} {host} kernel: python[{pid}]: segfault at 18 ip 10{offset} sp 02 error 4 in "
         "a.so[1000+20]"
     )
 

@@ -188,14 +188,6 @@ FORMS: Final = (
         holds=" (",
     ),
     Form(
-        writer="an older systemd-coredump",
-        example="#1  0x00007f1be0001234 fill (libexample.so)",
-        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{6,16} (?P<function>[^\s(]{1,400}) "
-        r"\((?P<module>[^()\s=,:]{1,240})\)\s*$",
-        begins="#",
-        holds=" (",
-    ),
-    Form(
         writer="LLVM, with libraries",
         example=" #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234)",
         pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[^/\s][^/]{0,600}?)? ?"
