@@ -10,7 +10,10 @@ from vllm_forensics.model.incident import Clue, ClueKind
 OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY, ClueKind.GPU}
 ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
 """Signals by which one process asks another to end."""
-_TEARDOWN: Final = re.compile(r"terminate called (?:without an active exception|recursively)")
+_TEARDOWN: Final = re.compile(
+    r"terminate called (?:without an active exception|recursively)|: Destroyed while thread "
+)
+"""How many programs end that were dying of something else, or ended well."""
 _WARNING_ONLY: Final = re.compile(
     r"No available shared memory broadcast block|blocked for more than \d{1,6} seconds"
 )

@@ -80,6 +80,8 @@ _TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
 """`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
 _PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE.pattern}")
 """What ELF's linker loads first has no `.so` in its name."""
+_MATHS: Final = re.compile(r"libm[.-]")
+"""Its functions only compute: none ends a process, or handles a signal."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 
@@ -113,7 +115,8 @@ def _handles(call: NativeCall) -> bool:
 
 def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     for call in calls:
-        if call.module is not None and _is_runtime(call.module):
+        is_of_maths = call.function is not None and _MATHS.match(call.module or "") is not None
+        if call.module is not None and _is_runtime(call.module) and not is_of_maths:
             continue
         if call.function is None and _is_ucx(call.module):
             continue

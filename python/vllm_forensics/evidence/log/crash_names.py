@@ -45,6 +45,10 @@ CRASH: Final = re.compile(
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|\ud06c\ub798\uc2dc"
 )
 """An end, and not of what."""
+EXCEPTION: Final = re.compile(
+    r"(?<![\w.])(?:\w{1,40}\.){0,4}[A-Z][A-Za-z]{2,50}(?:Error|Exception)\b(?:: .{1,160})?"
+)
+"""The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
     r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"

@@ -9,21 +9,30 @@ from vllm_forensics.model.incident import ClueKind
 
 _CTEST: Final = r"(?:\bTest +#\d{1,6}: (?P<name>\S.{0,200}?) \.{2,200}\s{0,4})?"
 """CTest's line about one test, up to its outcome."""
+_XDIST: Final = r"(?P<name>gw(?:\d{1,5}|[NnXx*]\b))"
+"""pytest-xdist's name of a worker; people put a letter for its number."""
 TESTS: Final = Family(
     source="a test runner",
     phrases=(
         Phrase(
             ClueKind.CHILD,
-            "' crashed while running ",
-            r"[Ww]orker '(?P<name>gw\d{1,5})' crashed while running",
+            " crashed while running ",
+            rf"[Ww]orker ['\"`]?{_XDIST}['\"`]? crashed while running",
             "worker 'gw0' crashed while running 'tests/test_pool.py::test_take'",
             of_another=True,
         ),
         Phrase(
             ClueKind.CHILD,
             "replacing crashed worker ",
-            r"replacing crashed worker (?P<name>gw\d{1,5})",
+            rf"replacing crashed worker {_XDIST}",
             "replacing crashed worker gw0",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " crashed and worker restarting disabled",
+            rf"[Ww]orker ['\"`]?{_XDIST}['\"`]? crashed and worker",
+            "worker gw0 crashed and worker restarting disabled",
             of_another=True,
         ),
         Phrase(

@@ -15,6 +15,7 @@ from typing import Final
 from vllm_forensics.evidence.log.crash_names import (
     CRASH,
     DEATH,
+    EXCEPTION,
     HANG,
     HEAP,
     is_verb,
@@ -67,7 +68,7 @@ class Hearsay:
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._is_work = False
+        self._is_work = self._is_change = False
         self._is_event = True
         self._title = LogLine(0, "", "")
         self._told = 0
@@ -76,9 +77,10 @@ class Hearsay:
         """What the title tells; in the text of a change or a guide nobody is believed."""
         lines = start.decode("utf-8", "replace").split("\n")
         title = title_of(lines)
+        self._is_change = any(map(is_maintainers, lines))
         self._is_work = (
             is_of_work(title.text)
-            or any(map(is_maintainers, lines))
+            or self._is_change
             or any(map(is_list_of_news, lines[:_FIRST]))
             or (_is_bare(title.text) and _is_explained(lines))
         )
@@ -122,17 +124,25 @@ class Hearsay:
                 yield self._told_in(LogLine(number, "", text), names, form)
 
     def judged(self, clues: Sequence[Clue]) -> Iterator[Clue]:
-        """The clues: what a title repeats is told, and one of a change only names its error."""
+        """The clues: what a title repeats is told, and one of a change only names its error.
+
+        A title names the exception as well before which a traceback was cut off.
+        """
         own = [clue for clue in clues if clue.line == self._title.number]
         named = {clue.signal for clue in own if clue.source != "somebody"} - {None}
+        raised = None if own or self._is_work else EXCEPTION.search(self._title.text)
         for clue in clues:
+            if clue.kind is ClueKind.STACK and clue.source == "python" and raised is not None:
+                yield replace(clue, kind=ClueKind.EXCEPTION, detail=raised[0], is_told=True)
+                continue
             is_title = clue.line == self._title.number
             if clue.source == "somebody":
                 if not is_title or not named or clue.signal in named:
                     yield clue  # else of another word of the same line, such as `killed`
             elif not is_title:
                 if not (self._is_work and clue.is_told):
-                    yield clue
+                    is_word = clue.kind is not ClueKind.STACK
+                    yield replace(clue, is_told=clue.is_told or (self._is_change and is_word))
             elif self._is_event and not self._is_work:
                 yield replace(clue, is_told=True, signal=self._named(clue))
 

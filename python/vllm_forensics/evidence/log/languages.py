@@ -200,25 +200,6 @@ FRAMEWORKS: Final = Family(
             r"(?P<name>worker)",
             "ERROR: Unexpected segmentation fault encountered in worker.",
         ),
-        *(
-            Phrase(ClueKind.ENVIRONMENT, needle, rf"(?P<detail>{pattern})", example)
-            for needle, pattern, example in (
-                (
-                    "no Qt platform plugin could be initialized",
-                    r"This application failed to start because no Qt platform plugin could be "
-                    r"initialized",
-                    "This application failed to start because no Qt platform plugin could be "
-                    "initialized. Reinstalling the application may fix this problem.",
-                ),
-                (
-                    "could not find or load the Qt platform plugin",
-                    r"This application failed to start because it could not find or load the Qt "
-                    r"platform plugin.{0,60}",
-                    "This application failed to start because it could not find or load the Qt "
-                    'platform plugin "xcb".',
-                ),
-            )
-        ),
         Phrase(
             ClueKind.ABORT,
             "CHECK failed: ",

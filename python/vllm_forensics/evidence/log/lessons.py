@@ -77,8 +77,9 @@ _WITNESS: Final = re.compile(
     r"\b(?:(?<![Ii]f )[Ii](?:'m|'ve|\u2019m| am| have| had| get| got| was| tried| try| run| ran|"
     r" use| used| see| saw| installed| compiled| built| think| don't| can't| cannot|"
     r" do not| could| need| want)|"
-    r"[Mm]y(?= [a-zA-Z])|[Ww]e (?:are (?:seeing|getting|running|using)|"
-    r"see|saw|have|get|got|run|ran|use)|[Hh]as any(?:one|body)|"
+    r"[Mm]y(?= [a-zA-Z])|[Ww]e(?:(?: are|['\u2019]re) (?:seeing|getting|"
+    r"running|using|facing|hitting|having|experiencing)|['\u2019]ve| see| saw| have| get| got|"
+    r" run| ran| use)|[Hh]as any(?:one|body)|"
     r"[Aa]ny (?:help|idea|suggestion|advice)s?|[Tt]hanks in advance|[Pp]lease help|"
     r"[Cc]an you (?:please )?(?:help|fix|tell|explain))\b|"
     r"(?i:describe the bug|\breproduc(?:e[sd]?|ible|tion|ing)\b|\bour (?:case|side|setup|server)|"
@@ -90,6 +91,15 @@ _WITNESS: Final = re.compile(
     r"(?:os|python|gcc|version|pytorch|torch) version ?:|opened this issue|"
     r"\u00b7 (?:description|comment) \u00b7 \d{4}-|\bcommented (?:on|\d{1,2} \w{3,8} ago)\b)"
 )
+_PROVOKES: Final = re.compile(
+    r".{0,120}[$#%>] (?:.{0,200}?\b)?"
+    r"(?:os\.kill\(os\.getpid\(\)|os\.abort\(\)|ctypes\.string_at\((?:0|None)\)|"
+    r"faulthandler\._(?:sigsegv|sigabrt|sigfpe|fatal_error|stack_overflow|read_null)|"
+    r"kill -(?:s )?(?:SIG)?(?:SEGV|ABRT|BUS|ILL|FPE|4|6|7|8|11) )"
+)
+"""What somebody types at a prompt to let a process die on purpose."""
+_BELOW: Final = 12
+"""So far below it stands what came of it."""
 _HOME: Final = re.compile(
     r"(?:/home/|/Users/|[A-Za-z]:\\Users\\)(?!(?:user|username|you|your|me|name|ubuntu|runner|test)\b)"
     r"[\w.-]{2,40}[/\\]"
@@ -228,6 +238,12 @@ def is_possible(page: Page, at: int) -> bool:
 def is_wished(page: Page, at: int) -> bool:
     """Does the sentence above say what is to be done when that what follows happens?"""
     return _WISHED.search(page.paragraph_above(at)) is not None
+
+
+def is_provoked(page: Page, at: int) -> bool:
+    """Did a command right above ask for the death?"""
+    above = page.lines[max(0, at - _BELOW) : at + 1]
+    return any(_PROVOKES.match(line) is not None for line in above)
 
 
 def is_of_another_report(lines: Sequence[str], at: int) -> bool:

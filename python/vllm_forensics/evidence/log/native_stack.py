@@ -9,12 +9,13 @@ from itertools import pairwise
 from typing import Final
 
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
+from vllm_forensics.evidence.log.debugger_python import DebuggersPython
 from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_forms import OOPS
 from vllm_forensics.evidence.log.native_frame import Frame, call_of, frame_in, frame_of_anybody
 from vllm_forensics.evidence.log.phrases import base_name, clue_at
-from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import SPY, UNNAMED, Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
@@ -58,6 +59,8 @@ _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
+_TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
+"""LLDB tells its program's name below the frame where it stopped."""
 _RAN_FOR: Final = re.compile(r"\b(?:PID|Pid): (?P<pid>\d{1,9}),? [Cc]omm: (?P<name>\S{1,40})")
 # Unreal's crash in one line: libgame.so!Ns::f() const [/src/f.cpp:12] libgame.so!…
 _IN_LINE: Final = re.compile(
@@ -107,11 +110,15 @@ class NativeBlock:
         self._waits_for_what = clue.kind is ClueKind.ABORT
         self._last_first = clue.source == "Paddle"
         self._apple: AppleThread | None = None
+        self._python = DebuggersPython()
         if clue.kind in _FREE and ".so!" in clue.text:
             self._calls = [call_of(match.groupdict()) for match in _IN_LINE.finditer(clue.text)]
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a frame or a message; False where it is not."""
+        if self._python.feed(line.text):
+            self._silent = 0
+            return True
         if self._is_message(line.text) or self._is_frame(line.text):
             return True
         self._silent += 1
@@ -133,7 +140,7 @@ class NativeBlock:
         return True
 
     def _is_frame(self, text: str) -> bool:
-        if self._clue.pid is None and self._name_process(text):
+        if (self._clue.pid is None or self._clue.name is None) and self._name_process(text):
             return True
         if HANDLED in text or _CRASHED.match(text) is not None:
             self._calls.clear()
@@ -173,8 +180,12 @@ class NativeBlock:
         if self._clue.source == OOPS and (ran := _RAN_FOR.search(text)) is not None:
             self._clue = replace(self._clue, pid=int(ran["pid"]), name=ran["name"])
             return True
+        if self._clue.name is None and (target := _TARGET.match(text)) is not None:
+            self._clue = replace(self._clue, name=target["name"])
+            return True
         is_own = self._clue.kind is ClueKind.SIGNAL and not self._calls and self._silent < _NEAR
-        own = _OWN_NUMBER.match(text) if is_own and not self._clue.of_another else None
+        is_own = is_own and self._clue.pid is None and not self._clue.of_another
+        own = _OWN_NUMBER.match(text) if is_own else None
         if own is not None:
             self._clue = replace(self._clue, pid=int(own["pid"]))
         return own is not None
@@ -230,8 +241,10 @@ class NativeBlock:
             if self._last_first
             else 2
         )
+        python = self._clue.python or self._python.calls()
         if self._clue.kind is ClueKind.STACK and len(calls) < few:
-            return None
+            # py-bt alone says where a process was, as py-spy does, and of no death
+            return replace(self._clue, source=SPY, python=python) if python else None
         if " panicked at " in (self._detail or "") and not any(
             _UNWINDS.search(call.function or "") for call in calls
         ):
@@ -239,10 +252,10 @@ class NativeBlock:
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
             signal = _signal_by(calls[:_TOP])
-        told = self._clue.native, self._clue.detail, self._clue.signal
-        if told == (calls, self._detail, signal):
+        told = self._clue.native, self._clue.python, self._clue.detail, self._clue.signal
+        if told == (calls, python, self._detail, signal):
             return self._clue
-        clue = replace(self._clue, native=calls, detail=self._detail, signal=signal)
+        clue = replace(self._clue, native=calls, python=python, detail=self._detail, signal=signal)
         if _is_of_allocator(calls[:_TOP]):
             return _of_heap(clue)
         if clue.kind is ClueKind.STACK and signal is None:

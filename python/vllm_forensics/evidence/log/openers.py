@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from vllm_forensics.evidence.log import faulthandler, py_spy, python_traceback, transcript, windows
+from vllm_forensics.evidence.log.debugger_python import HEADING
 from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.kernel_record import KernelRecord
 from vllm_forensics.evidence.log.lines import LogLine
@@ -73,6 +74,15 @@ def _lone_stack(line: LogLine, block: Block | None) -> Block | None:
     return opened
 
 
+def _python_of_debugger(line: LogLine, block: Block | None) -> Block | None:
+    """Python's calls alone, as a debugger prints them."""
+    if HEADING not in line.text or (isinstance(block, NativeBlock) and not block.is_title):
+        return None
+    opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
+    opened.feed(line)
+    return opened
+
+
 def _headless_stack(line: LogLine, block: Block | None) -> Block | None:
     return open_headless_stack(line) if block is None else None
 
@@ -80,6 +90,7 @@ def _headless_stack(line: LogLine, block: Block | None) -> Block | None:
 _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_fault, faulthandler.NEEDLES),
     (_traceback, python_traceback.HEADINGS),
+    (_python_of_debugger, (HEADING.encode(),)),
     (_status, transcript.NEEDLES),
     (_record, windows.NEEDLES),
     (_dump, py_spy.NEEDLES),

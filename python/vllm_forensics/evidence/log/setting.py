@@ -21,6 +21,7 @@ from vllm_forensics.evidence.log.lessons import (
     is_of_a_lesson,
     is_of_another_report,
     is_possible,
+    is_provoked,
     is_term,
     is_wished,
     lessons_in,
@@ -185,7 +186,7 @@ class Setting:
             if is_handled or is_row_of_codes(lines, at, clue):
                 continue
             if not (_is_shown(page, kinds, at) or (is_of_nobody and is_of_a_lesson(page, at))):
-                is_told = lessons is Lessons.SOME or is_wished(page, at)
+                is_told = lessons is Lessons.SOME or is_wished(page, at) or is_provoked(page, at)
                 is_told = is_told or (is_of_nobody and is_possible(page, at))
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard

@@ -1,0 +1,118 @@
+"""What a debugger's session tells beside the native stack: Python's calls, the program's name."""
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Death
+
+SIGNAL = "Program terminated with signal SIGSEGV, Segmentation fault.\n"
+STACK = (
+    "#0  0x00007f1be0001234 in pool_take (pool=0x0, n=3) at src/pool.c:88\n"
+    "#1  0x00007f1be0001534 in pool_pytake () from /opt/app/_pool.so\n"
+)
+PY_BT = (
+    "(gdb) py-bt\nTraceback (most recent call first):\n"
+    "  <built-in method take of module object at remote 0x7f1be0123456>\n"
+    '  File "/opt/app/serve.py", line 88, in step\n    block = pool.take(3)\n'
+    '  File "/opt/app/serve.py", line 12, in run\n    self.step()\n'
+)
+FULL = (
+    "(gdb) py-bt-full\n"
+    "#4 Frame 0x7f1be0123456, for file /opt/app/serve.py, line 88, in step (n=3)\n"
+    "    block = pool.take(n)\n"
+    "#9 Frame 0x7f1be0123500, for file /opt/app/serve.py, line 12, in run ()\n"
+)
+ARGUMENT = (
+    "#2  0x00000000005a1234 in _PyEval_EvalFrameDefault (f=Frame 0x7f1be0123456, for file "
+    "/opt/app/serve.py, line 88, in step (n=3), throwflag=0) at Python/ceval.c:4181\n"
+)
+
+
+def death(log: str) -> Death:
+    incident = explain_incident(parse_incident_log([log.encode()]), "log")
+    assert incident is not None
+    return incident.first_death
+
+
+@pytest.mark.parametrize("python", [PY_BT, FULL, ARGUMENT, PY_BT + FULL + ARGUMENT])
+def test_the_innermost_of_pythons_calls_stands_first(python: str) -> None:
+    first, bare = death(SIGNAL + STACK + python), death(SIGNAL + python)
+
+    assert (first.python_function, first.function) == ("step", "pool_take")
+    assert bare.python_function == "step"
+
+
+def test_py_bt_below_a_title_tells_where() -> None:
+    first = death(f"# Segfault in our service\n\n{PY_BT}")
+
+    assert (first.signal, first.python_function) == ("SIGSEGV", "step")
+
+
+def test_py_bt_alone_tells_no_death() -> None:
+    assert explain_incident(parse_incident_log([PY_BT.encode()]), "log") is None
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "(gdb) run\nStarting program: /usr/bin/python3 serve.py\n\n"
+        "Program received signal SIGSEGV, Segmentation fault.\n",
+        "* thread #1, queue = 'com.apple.main-thread', stop reason = EXC_BAD_ACCESS (code=1)\n"
+        "    frame #0: 0x0000000104e95123 _pool.so`ns::take(int) + 12\n"
+        "Target 0: (python3) stopped.\n",
+        "* thread #1, name = 'python3', stop reason = signal SIGSEGV\n"
+        "  * frame #0: 0x00007f1be0001234 _pool.so`ns::take(int) at pool.cpp:88:12\n",
+    ],
+)
+def test_the_program_is_named_where_it_was_started_or_stopped(log: str) -> None:
+    first = death(log)
+
+    assert (first.name, first.signal) == ("python3", "SIGSEGV")
+
+
+def test_mathematics_may_be_the_place_and_copying_memory_is_not() -> None:
+    frame = "#0  0x00007f1be0001234 in {} () from /lib/x86_64-linux-gnu/{}.so.6\n"
+
+    maths = death(SIGNAL + frame.format("__exp_fma", "libm") + STACK.replace("#0", "#1"))
+    copies = death(SIGNAL + frame.format("memmove", "libc") + STACK.replace("#0", "#1"))
+
+    assert (maths.module, maths.function) == ("libm.so.6", "__exp_fma")
+    assert copies.function == "pool_take"
+
+
+def test_qts_last_words_are_an_abort_unless_a_signal_is_told() -> None:
+    words = "QThread: Destroyed while thread is still running\n"
+
+    alone = death(words)
+    faulted = death(f"{words}make: *** [run] Segmentation fault\n")
+
+    assert alone.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert (faulted.cause.kind, faulted.signal) == (CauseClass.NATIVE_FAULT, "SIGSEGV")
+
+
+def test_a_title_names_the_exception_that_a_cut_traceback_lacks() -> None:
+    cut = 'Traceback (most recent call last):\n  File "/opt/app/a.py", line 8, in f\n    take()\n'
+
+    first = death(f"# KeyError: 'pool' in f()\n\n{cut}")
+    change = death(f"# Fix KeyError in f()\n\n{cut}")
+
+    assert (first.cause.kind, first.cause.certainty) == (
+        CauseClass.PYTHON_EXCEPTION,
+        Certainty.LIKELY,
+    )
+    assert change.cause.kind is CauseClass.UNKNOWN
+
+
+@pytest.mark.parametrize("command", ["kill -SEGV $$", "python -c 'import os; os.abort()'"])
+def test_who_dies_on_purpose_proves_nothing(command: str) -> None:
+    log = f"root@serve:/# {command}\nFatal Python error: Aborted\n"
+
+    assert death(log).cause.certainty is Certainty.LIKELY
+
+
+def test_a_worker_of_xdist_may_have_a_letter_for_its_number() -> None:
+    first = death("We're facing `worker 'gwN' crashed while running test_take` now and then.\n")
+
+    assert first.name == "gwN"
