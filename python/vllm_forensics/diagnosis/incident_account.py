@@ -13,6 +13,7 @@ from vllm_forensics.diagnosis.incident_clues import (
     OWN_WORDS,
     RECORD,
     ends_in,
+    is_where,
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
@@ -52,7 +53,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             continue
         is_near = abs(clue.line - first.line) < NEAR
         if clue.kind in _ADDED:
-            if clue.source == SPY or _adds(clue, first, pid, found):
+            if clue.source == SPY or is_where(clue) or _adds(clue, first, pid, found):
                 found.append(clue)
             continue
         if clue.follows is not None and is_near and clue.writer_pid == first.writer_pid:

@@ -45,6 +45,11 @@ def is_death(clue: Clue) -> bool:
     return clue.kind in OWN_WORDS
 
 
+def is_where(clue: Clue) -> bool:
+    """Does it tell only in which of Python's calls a debugger found a process, dead or alive?"""
+    return clue.kind is ClueKind.STACK and clue.source == "a debugger" and not clue.native
+
+
 def ends_in(clue: Clue, end: Clue) -> bool:
     """Did a program say what it lacks, and end?"""
     is_last = _LAST_WORDS.match(clue.detail or "") is not None

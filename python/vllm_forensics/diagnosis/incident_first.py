@@ -15,6 +15,7 @@ from vllm_forensics.diagnosis.incident_clues import (
     RECORD,
     ends_in,
     is_death,
+    is_where,
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident_roles import role_of_clue
@@ -101,7 +102,7 @@ def _tells(clue: Clue) -> bool:
 
     Clients go away every day, and a stack may be asked for at any time.
     """
-    if clue.source == SPY:
+    if clue.source == SPY or is_where(clue):
         return False
     if clue.kind is ClueKind.ECHO and _CLIENTS.match(clue.detail or "") is not None:
         return False

@@ -15,7 +15,7 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_forms import OOPS
 from vllm_forensics.evidence.log.native_frame import Frame, call_of, frame_in, frame_of_anybody
 from vllm_forensics.evidence.log.phrases import base_name, clue_at
-from vllm_forensics.model.incident import SPY, UNNAMED, Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
@@ -243,8 +243,7 @@ class NativeBlock:
         )
         python = self._clue.python or self._python.calls()
         if self._clue.kind is ClueKind.STACK and len(calls) < few:
-            # py-bt alone says where a process was, as py-spy does, and of no death
-            return replace(self._clue, source=SPY, python=python) if python else None
+            return replace(self._clue, python=python) if python else None  # py-bt alone
         if " panicked at " in (self._detail or "") and not any(
             _UNWINDS.search(call.function or "") for call in calls
         ):
