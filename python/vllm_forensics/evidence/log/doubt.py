@@ -42,8 +42,8 @@ _DOUBT: Final = lazily(
 )
 _CONDITION: Final = lazily(r"(?i)\b(?:if|when(?:ever)?(?! (?:I|we|my)\b| \w{2,20}ing\b))(?!\w)")
 _POSSIBLE: Final = lazily(
-    rf"(?i)\b(?:{_MAY}|can|will|should) (?:\w{{1,12}} ){{0,2}}(?:lead|result|cause|trigger|produce|"
-    r"give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
+    rf"(?i)\b(?:{_MAY}|can|will(?! always\b)|should) (?:\w{{1,12}} ){{0,2}}(?:lead|result|"
+    r"cause|trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
     rf"\b(?:{_INSTEAD}|known as|{_ANYBODY}|if (?:it|the|this|that)|"
     r"(?:any|every|each) (?:\w{1,15} ){1,5}(?:is|are|gets?)|leads? to|"
     r"looks? (?:something )?like)\b|128 ?\+ ?\d{1,2} {0,3}=|"

@@ -177,6 +177,7 @@ STATUSES: Final = Family(
             ("ode = 13", "exit code = 139"),
             ("ODE: 13", "=   EXIT CODE: 139"),
             ("tatus: 13", "  Exit status: 139"),
+            ("alue: 13", "Process exited with an error: 139 (Exit value: 139)"),
             ("tatus=13", "exit_status=139"),
             ("ode is 13", "Container killed on request. Exit code is 137"),
         ),

@@ -130,6 +130,7 @@ class Hearsay:
         """
         own = [clue for clue in clues if clue.line == self._title.number]
         named = {clue.signal for clue in own if clue.source != "somebody"} - {None}
+        numbers = {clue.pid for clue in clues if clue.line != self._title.number} - {None}
         raised = None if own or self._is_work else EXCEPTION.search(self._title.text)
         for clue in clues:
             if clue.kind is ClueKind.STACK and clue.source == "python" and raised is not None:
@@ -144,7 +145,9 @@ class Hearsay:
                     is_word = clue.kind is not ClueKind.STACK
                     yield replace(clue, is_told=clue.is_told or (self._is_change and is_word))
             elif self._is_event and not self._is_work:
-                yield replace(clue, is_told=True, signal=self._named(clue))
+                # It repeats one line of many, whose process need not be the one below.
+                pid = clue.pid if not numbers or clue.pid in numbers else None
+                yield replace(clue, pid=pid, is_told=True, signal=self._named(clue))
 
     def _named(self, clue: Clue) -> str | None:
         """The signal that the title gives itself beside glibc's words, which imply another."""

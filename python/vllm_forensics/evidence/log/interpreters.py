@@ -165,9 +165,15 @@ _ENDS: Final = (
         "Fatal error: exception Stack_overflow",
     ),
     (  # Erlang
-        "_alloc: Cannot ",
-        r"^(?P<detail>\w{1,12}_alloc: Cannot (?:re)?allocate \d{1,20} bytes of memory.{0,60})",
+        " bytes of memory (of type ",
+        r"(?P<detail>(?:\b\w{1,12}_alloc: )?Cannot (?:re)?allocate \d{1,20} bytes of memory "
+        r"\(of type .{0,40})",
         'eheap_alloc: Cannot allocate 147852528 bytes of memory (of type "heap").',
+    ),
+    (  # and the head of its dump
+        "Slogan: ",
+        r"^(?:# )?Slogan: (?P<detail>\S.{2,200})",
+        "Slogan: Kernel pid terminated (application_controller) (shutdown)",
     ),
     (
         "rash dump is being written to: ",

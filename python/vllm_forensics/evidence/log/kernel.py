@@ -13,15 +13,21 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import Clue, ClueKind
 
-_COMM: Final = r"(?:\bkernel: )?(?P<name>[^\s\[\]][^\[\]]{0,14})\[(?P<pid>\d{1,20})\]"
+_COMM: Final = (
+    r"(?P<name>(?:^|(?<=\bkernel: ))[^\s\[\]][^\[\]]{0,14}|[^\s\[\]]{1,15})\[(?P<pid>\d{1,20})\]"
+)
 _STRIPPED: Final = (
     r"(?:\bkernel: |^)(?:[\d.]{1,20} )?(?P<name>[^\W\d][^\s\[\]]{0,14}?)(?P<pid>(?<!\d)\d{1,9})"
 )
 """A thread has fifteen letters at most. Markdown takes brackets for a link's, and eats them."""
+_IN: Final = (
+    r"(?:,? in (?:(?P<module>[^\[]{1,200}(?=\[)|[\w.+-]{1,80}\.so[\d.]{0,12}(?=\s*$)))"
+    r"(?:\[(?P<offset>[0-9a-f]{1,200}))?)?"
+)
+"""Where, or as much of it as fitted into a title."""
 _SEGFAULT: Final = (
     r": (?P<detail>segfault at [0-9a-f]{1,200}(?: ip {1,16}\S{1,200}(?: sp"
-    r" \S{1,200}(?: error [0-9a-f]{1,200})?)?)?)(?: in "
-    r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?"
+    rf" \S{{1,200}}(?: error [0-9a-f]{{1,200}})?)?)?){_IN}"
 )
 KERNEL: Final = Family(
     source="kernel",
@@ -46,8 +52,7 @@ KERNEL: Final = Family(
             " general protection",
             r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>"
             r"general protection(?: fault)? ip:\S{1,200}(?: sp:\S{1,200}(?: error:\S{1,200})?)?)"
-            r"(?: in "
-            r"(?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
+            + _IN,
             "traps: python[4242] general protection fault ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
             signal="SIGSEGV",
@@ -58,8 +63,7 @@ KERNEL: Final = Family(
             r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
             r"(?P<signal>invalid "
             r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S{1,200}(?: sp:\S{1,200}"
-            r"(?: error:\S{1,200})?)?)"
-            r"(?: in (?P<module>[^\[]{1,200})\[(?P<offset>[0-9a-f]{1,200}))?",
+            r"(?: error:\S{1,200})?)?)" + _IN,
             "traps: python[4242] trap invalid opcode ip:7f1be0001234 sp:7ffd3c00 error:0 in "
             "libexample.so[7f1be0000000+21000]",
             signal="SIGILL",
@@ -86,9 +90,7 @@ KERNEL: Final = Family(
             ClueKind.SIGNAL,
             "]: unhandled ",
             r"(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\]: (?P<detail>unhandled .{1,60}? "
-            r"\((?P<signal>\d{1,20})\) at 0x[0-9a-f]{1,200})(?:, esr \S{1,200})?(?:,? in "
-            r"(?P<module>[^\[]{1,200})"
-            r"\[(?P<offset>[0-9a-f]{1,200}))?",
+            r"\((?P<signal>\d{1,20})\) at 0x[0-9a-f]{1,200})(?:, esr \S{1,200}(?<!,))?" + _IN,
             "python[4242]: unhandled level 1 translation fault (11) at 0x00000048, esr 0x92000005, "
             "in libexample.so[7f1be0000000+21000]",
         ),

@@ -34,6 +34,7 @@ _DEFINITION: Final = re.compile(
     r"[—-] ?это\b|是|指|とは|は|이?란|[은는])"
 )
 """What a death's name means: nobody explains that in a report of his own."""
+_NAME: Final = re.compile(rf"(?i)\W{{0,6}}{_TERM}\W{{0,4}}")
 _PLACE: Final = re.compile(
     r"<[a-zA-Z][\w -]{1,30}>|\[e\.g\. [^\]]{1,40}\]|\{[a-z][\w -]{2,20}\}|"
     r"\bX{3,10}\b|=x{3,10}\b|/path/to/|"
@@ -74,6 +75,12 @@ def weight_of_layout(head: Sequence[str], prose: Sequence[str]) -> int:
     headings = sum(_HEADING.match(line) is not None for line in head)
     sentences = sum(len(_SENTENCE.findall(line)) for line in prose)
     return 2 * definitions + headings // 2 + sentences // _MANY
+
+
+def explains_its_title(head: Sequence[str], prose: Sequence[str]) -> bool:
+    """Is a death's name all of the title, as of an article, and is said below what it is?"""
+    title = next(filter(None, map(str.strip, head)), "")
+    return _NAME.fullmatch(title) is not None and any(map(_DEFINITION.match, prose))
 
 
 def weight_of_listing(lines: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log.grammar import persons_in
 from vllm_forensics.evidence.log.layout import (
+    explains_its_title,
     invented_in,
     is_invented,
     is_section,
@@ -178,6 +179,8 @@ def lessons_in(page: Page) -> Lessons:
     persons = persons_in(spoken)
     taught += persons.general + min(1, persons.reader, persons.supposed)
     seen = count_of_witnesses(head)
+    if not seen and explains_its_title(head, spoken):
+        return Lessons.ALL
     is_at_home = any(_HOME.search(line) is not None for line in page.head)
     weight = persons.reader + persons.supposed + weight_of_layout(head, spoken)
     weight += invented_in(page.head) + weight_of_listing(page.head)

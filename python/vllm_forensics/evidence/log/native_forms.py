@@ -244,6 +244,13 @@ FORMS: Final = (
         holds="(",
     ),
     Form(
+        writer="Java, of what its machine made",
+        example="# v  ~StubRoutines::jbyte_disjoint_arraycopy",
+        pattern=r"(?:\d{1,9}#)?[\\#>\s]{0,8}v\s{1,3}~(?P<function>[A-Z]\w{2,40}::\w{1,200})",
+        begins=r"[\d\\#>v]",
+        holds=" ~",
+    ),
+    Form(
         writer="Node",
         example=" 1: 0x5581c0de node::Abort() [node]",
         pattern=r"\s*\d{1,3}: 0x[0-9a-f]{4,16} (?P<function>\S.{0,400}?)?\s?"

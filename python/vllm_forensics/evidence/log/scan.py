@@ -115,12 +115,6 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     return scanner.close()
 
 
-def _without_number(clue: Clue | None) -> Clue | None:
-    """A title repeats one line of many: its number need not be that of the process below."""
-    is_title = clue is not None and clue.kind is ClueKind.CHILD and clue.text.startswith("# ")
-    return replace(clue, pid=None) if clue is not None and is_title else clue
-
-
 class _Life:
     """Signs of life of one process, noted with every line that it wrote."""
 
@@ -342,8 +336,7 @@ class _Scanner:
         return True
 
     def _phrase(self, line: LogLine) -> None:
-        clue = _without_number(BOOK.read(line) or clue_of_heading(line))
-        clue = clue or read_unnamed(line)
+        clue = BOOK.read(line) or clue_of_heading(line) or read_unnamed(line)
         block = self._blocks.get(line.stream)
         if clue is None and is_defined(block, line):
             self._blocks.pop(line.stream, None)

@@ -151,7 +151,7 @@ DOTNET: Final = Family(
             ClueKind.SIGNAL,
             "System.AccessViolationException",
             r"(?:^|Fatal error\. |Unhandled [Ee]xception[:.] )(?P<detail>System\.AccessViolation"
-            r"Exception: .{1,160})",
+            r"Exception(?:: .{1,160}|$))",
             "Fatal error. System.AccessViolationException: Attempted to read or write protected "
             "memory.",
             signal="SIGSEGV",

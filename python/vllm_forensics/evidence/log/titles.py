@@ -17,7 +17,9 @@ NEEDLES: Final = (b" bus error", b" floating point exc", b" illegal instruct")
 _HEADING: Final = re.compile(
     r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}(?:(?:\w{2,12}\.? )?[Bb]ug: ?)?"
 )
-_OF_TEXT: Final = re.compile(r"#{1,2} (?!A fatal error has|Fatal |Check failed)(?=\S)")
+_OF_TEXT: Final = re.compile(
+    r"#{1,2} (?!A fatal error has .{10,80}:\s*$|Fatal |Check failed)(?=\S)"
+)
 """Java's machine and V8 begin their own records so."""
 _SUBJECT: Final = re.compile(
     r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?!Skip to )(?=[A-Za-z\[].{3,150}$)"

@@ -57,7 +57,9 @@ _ABOUT: Final = lazily(
 _MAINTAINS: Final = lazily(
     r"(?i)\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|merge request)\b|"
     r"^\W{0,4}(?:(?:(?:also|partially) )?(?:fix|fixes|closes|resolves|addresses|implements)\b:? "
-    r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|signed-off-by:)|goal of the pr\b|"
+    r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|signed-off-by:|"
+    rf"(?:trying|attempt(?:s|ing)?|aims?|tries) (?:to|at) (?:{MEND}|address)\w{{0,3}} )|"
+    r"goal of the pr\b|"
     r"^(?:[\w.-]{1,60}/[\w.-]{1,80} \u00b7 )?(?:pull|merge) request [#!]\d"
 )
 """Who describes his own change."""

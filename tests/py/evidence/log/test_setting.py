@@ -584,3 +584,21 @@ def test_one_word_of_a_title_is_no_signal_beside_the_one_that_it_names() -> None
     clues = clues_in("# serve.service: Main process exited, code=killed, status=11/SEGV\n\nWhy?\n")
 
     assert {clue.signal for clue in clues} == {"SIGSEGV"}
+
+
+def test_what_a_change_shows_is_told() -> None:
+    text = (
+        "# Restore the message on exit\n\nBefore:\n\n  F0115 08:12:45.123456 7 pool.cc:8] Check "
+        "failed: size > 0\n  Aborted\n\nWith this patch both print the same.\n"
+    )
+
+    assert all(clue.is_told for clue in clues_in(text))
+
+
+def test_a_page_that_says_what_its_title_is_reports_nothing() -> None:
+    text = (
+        "Segmentation Fault\n\nFrom a wiki\n\nSegmentation Fault is a game for two players, and "
+        "whoever says so first has lost:\n\nSegmentation fault\n\nThen the other one begins.\n"
+    )
+
+    assert clues_in(text) == ()
