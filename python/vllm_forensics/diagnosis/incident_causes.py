@@ -226,7 +226,7 @@ def _as_told(cause: Cause, first: Clue, account: Sequence[Clue]) -> Cause:
     told = (first, *account)
     named = [clue for clue in told if clue.signal is not None] or told
     is_printed = any(clue.kind is first.kind and not clue.is_told for clue in told)
-    is_weak = not is_printed or all(clue.source == UNNAMED for clue in named)
+    is_weak = not is_printed or all(clue.source == UNNAMED or clue.is_matched for clue in named)
     if not is_weak or cause.certainty is not Certainty.PROVED:
         return cause
     return replace(cause, certainty=Certainty.LIKELY)

@@ -12,7 +12,7 @@ from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _OF_MACHINES: Final = {*MACHINES, "systemd"}
 _TELLS: Final = {ClueKind.EXCEPTION, ClueKind.ECHO, ClueKind.CHILD, ClueKind.ENVIRONMENT}
-_ANYBODY: Final = re.compile(
+IS_ANYBODYS: Final = re.compile(
     r"(?i)python|pt_|vllm|ray|engine|worker|uvicorn|gunicorn|thread|pool|cuda|main|node\b|java"
 )
 """Names that a program of Python, or any thread of it, may have in the kernel's eyes."""
@@ -51,7 +51,7 @@ def without_strangers(reading: IncidentReading) -> IncidentReading:
 
 def _is_stranger(clue: Clue, known: set[int | None], names: set[str]) -> bool:
     pid = subject_pid(clue)
-    if pid is None or pid in known or clue.name is None or _ANYBODY.match(clue.name):
+    if pid is None or pid in known or clue.name is None or IS_ANYBODYS.match(clue.name):
         return False
     return not (_words([clue.name]) & names)
 

@@ -11,10 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_clues import RECORD
+from vllm_forensics.diagnosis.clocks import clock_s
+from vllm_forensics.diagnosis.incident_clues import RECORD, subject_pid
+from vllm_forensics.diagnosis.incident_roles import role_of_clue
+from vllm_forensics.diagnosis.incident_strangers import IS_ANYBODYS
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _THREAD: Final = re.compile(r"Stack trace of thread (?P<thread>\d{1,20})$")
+_OF_WHAT: Final = {
+    ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.MEMORY,
+    ClueKind.EXCEPTION,
+}  # fmt: skip
+_MOMENT_S: Final = 10.0
+"""A parent notices later, and two logs round."""
 _BETWEEN: Final = 100
 """So many lines of a machine's log may lie between the fault and the record of its core."""
 
@@ -23,31 +32,35 @@ def with_processes(reading: IncidentReading) -> IncidentReading:
     """The reading, with number and name of the process in the kernel's word of a thread's fault.
 
     A record that shows the thread's stack proves it. Without, the record of a process of the same
-    name counts, the next one below: threads are younger, so their numbers are higher.
+    name counts, the next one below: threads are younger, so their numbers are higher. Where there
+    is no record, the process that told of the same signal itself is the one, or likely one of
+    which no more is told than that it ended.
     """
-    records = [clue for clue in reading.clues if _is_record(clue)]
-    if not records:
+    faults = [clue for clue in reading.clues if _is_fault(clue)]
+    if not faults:
         return reading
-    numbers = {record.pid for record in records}
+    records = [clue for clue in reading.clues if _is_record(clue)]
     stacks = dict(_stacks(records, reading.clues))
-    taken = set[int]()
+    known = {record.pid for record in records} | {one.pid for one in reading.processes}
+    ends = list(_own_words(reading) or _ends(reading)) if not records else []
+    found: dict[int, Clue] = {}
+    for fault in faults:
+        if fault.pid in known:
+            continue
+        record = stacks.get(fault.pid) or _next_record(fault, records)
+        is_only = len(faults) == 1
+        end = next((one for one in ends if _may_end(fault, one, is_only=is_only)), None)
+        if record is not None:
+            records.remove(record)
+            found[id(fault)] = _of_process(fault, record)
+        elif end is not None:
+            ends = [one for one in ends if _who(one) != _who(end)]
+            found[id(fault)] = _of_ended(fault, end)
+    return replace(reading, clues=tuple(found.get(id(clue), clue) for clue in reading.clues))
 
-    def meant(fault: Clue) -> Clue | None:
-        if fault.source != "kernel" or fault.kind is not ClueKind.SIGNAL or fault.pid in numbers:
-            return None
-        found = stacks.get(fault.pid) or _next_record(fault, records)
-        if found is None or id(found) in taken:
-            return None
-        taken.add(id(found))
-        return found
 
-    return replace(
-        reading,
-        clues=tuple(
-            clue if (process := meant(clue)) is None else _of_process(clue, process)
-            for clue in reading.clues
-        ),
-    )
+def _is_fault(clue: Clue) -> bool:
+    return clue.source == "kernel" and clue.kind is ClueKind.SIGNAL
 
 
 def _is_record(clue: Clue) -> bool:
@@ -71,6 +84,62 @@ def _next_record(fault: Clue, records: Sequence[Clue]) -> Clue | None:
         return None
     is_other = first.signal not in {None, fault.signal}
     return first if first.pid < fault.pid and not is_other else None
+
+
+def _own_words(reading: IncidentReading) -> list[Clue]:
+    """What processes with a number said of their own faults."""
+    return [
+        clue
+        for clue in reading.clues
+        if clue.kind is ClueKind.SIGNAL and not _is_fault(clue) and subject_pid(clue) is not None
+    ]
+
+
+def _ends(reading: IncidentReading) -> list[Clue]:
+    """What parents say of children that ended, where nobody says of what."""
+    if any(clue.kind in _OF_WHAT and not _is_fault(clue) for clue in reading.clues):
+        return []
+    return [
+        clue
+        for clue in reading.clues
+        if clue.kind is ClueKind.CHILD
+        and clue.of_another
+        and clue.name is not None
+        and clue.signal is None
+        and role_of_clue(clue) is not None
+    ]
+
+
+def _who(clue: Clue) -> tuple[int | None, str | None]:
+    return subject_pid(clue), clue.name
+
+
+def _may_end(fault: Clue, end: Clue, *, is_only: bool) -> bool:
+    """Is it the same moment and signal, and does the name fit any program of Python's?
+
+    Without clocks in common, an only fault and an end without a cause may be one; words of a
+    fault's own are not taken for those of a fault that may be of last week.
+    """
+    if fault.name is None or IS_ANYBODYS.match(fault.name) is None:
+        return False
+    if end.signal not in {None, fault.signal}:
+        return False
+    ours, theirs, since = map(clock_s, (fault.time, end.time, end.since))
+    if ours is not None and theirs is not None:
+        return abs(ours - theirs) <= _MOMENT_S
+    if ours is not None and since is not None:  # a handler knows no clock: it is later than that
+        return ours > since - _MOMENT_S
+    return is_only and end.signal is None
+
+
+def _of_ended(fault: Clue, end: Clue) -> Clue:
+    """Its number may be a thread's, or another than in the container: it is only told."""
+    said = f"as the kernel says of {fault.name}[{fault.pid}]"
+    detail = f"{fault.detail}, {said}" if fault.detail else said
+    name = end.name if end.of_another else end.name or end.writer
+    return replace(
+        fault, pid=subject_pid(end), name=name, of_another=True, detail=detail, is_matched=True
+    )
 
 
 def _of_process(fault: Clue, process: Clue) -> Clue:

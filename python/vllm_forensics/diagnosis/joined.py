@@ -8,7 +8,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.clocks import utc_text
 from vllm_forensics.diagnosis.incidents_apart import Group, incidents_of
-from vllm_forensics.diagnosis.joining import with_one_pid_a_process, with_owners
+from vllm_forensics.diagnosis.joining import with_one_pid_a_process, with_owners, with_threads_owned
 from vllm_forensics.diagnosis.lives import SAME_DEATH_S, Lives, lives_apart
 from vllm_forensics.diagnosis.one_incident import Told, fact_of, is_worth, told_of
 from vllm_forensics.diagnosis.parts import Part, parts_of
@@ -71,7 +71,8 @@ def join(
     `logs` are the readings that the statements of logs are from, by their sources; `loose` are
     facts of sources that name no process.
     """
-    apart = lives_apart(parts_of(with_one_pid_a_process(told), logs))
+    told = with_threads_owned(with_one_pid_a_process(told), logs)
+    apart = lives_apart(parts_of(told, logs))
     groups, left = incidents_of(_with_owners(apart.parts))
     groups, order_is_known = _in_order(groups)
     silent = [log for log in logs.values() if not log.clues]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
 from vllm_forensics.diagnosis.clocks import clock_s, naive_moment
-from vllm_forensics.diagnosis.incident_clues import is_death
+from vllm_forensics.diagnosis.incident_clues import is_death, subject_pid
+from vllm_forensics.diagnosis.incident_threads import with_processes
 from vllm_forensics.diagnosis.lives import SAME_DEATH_S
 from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.function_name import plain_name
@@ -20,6 +21,8 @@ from vllm_forensics.model.stack import Frame, FrameKind
 
 _GAP: Final = 120
 """Lines between two sources: nothing in one is next to anything in the other."""
+_APART: Final = 1 << 40
+"""No log has so many lines."""
 _RECORD: Final = 120
 """Lines of one log that are no further apart hang together,"""
 _RECORD_S: Final = 2.0
@@ -63,6 +66,38 @@ def with_one_pid_a_process(told: Sequence[Statement]) -> list[Statement]:
         else replace(_as(one, other[one.pid]), kernels_pid=one.pid)
         for one in told
     ]
+
+
+def with_threads_owned(
+    told: Sequence[Statement], logs: Mapping[str, IncidentReading]
+) -> list[Statement]:
+    """The kernel's log names a thread, or counts otherwise; another log tells who ended then."""
+    cores = {one.pid for one in told if one.kind is SourceKind.CORE}
+    of_logs = [one for one in told if one.kind is SourceKind.LOG and one.clue is not None]
+    hosts = {one.host for one in of_logs if one.host is not None}
+    found: dict[int, Statement] = {}
+    for host in hosts if len(hosts) > 1 else {None}:
+        here = [one for one in of_logs if one.pid not in cores and host in {None, one.host}]
+        found.update(_owned(here, logs))
+    return [found.get(id(one), one) for one in told]
+
+
+def _owned(
+    told: Sequence[Statement], logs: Mapping[str, IncidentReading]
+) -> Iterator[tuple[int, Statement]]:
+    """The statements of one machine's logs that speak of another process than they say."""
+    place = {source: number * _APART for number, source in enumerate(logs)}
+    clues = [
+        replace(one.clue, line=one.clue.line + place[one.source])
+        for one in told
+        if one.clue is not None
+    ]
+    known = tuple(process for log in logs.values() for process in log.processes)
+    reading = IncidentReading(clues=tuple(clues), processes=known, size_bytes=0, lines=0)
+    for one, old, new in zip(told, clues, with_processes(reading).clues, strict=True):
+        if new is not old and one.clue is not None:
+            clue = replace(new, line=one.clue.line)
+            yield id(one), replace(one, pid=subject_pid(clue), clue=clue)
 
 
 def with_owners(told: Sequence[Statement], among: Sequence[Statement]) -> list[Statement]:

@@ -161,6 +161,8 @@ class Clue:
     """Does it stand in somebody's sentence, and not as it was printed?"""
     sender: str | None = None
     """Who sent it its signal, where that is known: `process 7`."""
+    is_matched: bool = False
+    """Is its process known by the moment alone?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 import pytest
 from tests.py.support.incidents import incidents_of
 
-from vllm_forensics.model.incident import Incident
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import Incident, ProcessRole
 
 FAULT = (
     "Jan 15 08:12:45 node1 kernel: {name}[4300]: segfault at 48 ip 00007f1be0001234 "
@@ -76,3 +77,54 @@ def test_one_record_is_of_one_thread() -> None:
     incident = first(fault, fault.replace("4300", "4310"), DUMPED)
 
     assert {process.pid for process in incident.processes} == {4242, 4310}
+
+
+DIED = (
+    "(EngineCore_DP0 pid=4176) ERROR 01-15 08:12:45 [multiproc_executor.py:246] Worker proc "
+    "VllmWorker-0 died unexpectedly, shutting down executor."
+)
+HANDLED = "(Worker_TP0 pid=4210) !!!!!!! Segfault encountered !!!!!!!"
+LATE = FAULT.format(name="pt_main_thread")
+
+
+def test_a_fault_is_likely_that_of_the_worker_that_ended_then() -> None:
+    death = first(DIED, LATE).first_death
+
+    assert (death.name, death.role, death.module) == (
+        "VllmWorker-0",
+        ProcessRole.WORKER,
+        "libexample.so",
+    )
+    assert "as the kernel says of pt_main_thread[4300]" in death.cause.detail
+    assert (death.signal, death.cause.certainty) == ("SIGSEGV", Certainty.LIKELY)
+
+
+def test_a_fault_that_its_process_told_itself_is_one_death() -> None:
+    warming = "(Worker_TP0 pid=4210) INFO 01-15 08:12:41 [cpu_model_runner.py:55] Warming up"
+
+    incident = first(warming, HANDLED, DIED, LATE)
+
+    assert (incident.first_death.pid, incident.first_death.name) == (4210, "Worker_TP0")
+    assert "a read of address 0x48" in incident.first_death.cause.detail
+    assert incident.first_death.cause.certainty is Certainty.PROVED
+    assert 4300 not in {process.pid for process in incident.processes}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        LATE.replace("pt_main_thread", "nginx"),
+        LATE.replace("08:12:45", "07:12:45"),
+        LATE.replace("4300", "4176"),  # who wrote the line lived on
+    ],
+)
+def test_another_programs_fault_or_an_hours_old_one_is_not_the_workers(fault: str) -> None:
+    told = (death.first_death for death in incidents_of(DIED, fault))
+
+    assert all("as the kernel says" not in death.cause.detail for death in told)
+
+
+def test_words_of_a_fault_are_not_matched_with_one_of_no_known_time() -> None:
+    undated = "[ 8421.100000] " + LATE.partition("kernel: ")[2]
+
+    assert "as the kernel says" not in first(HANDLED, DIED, undated).first_death.cause.detail

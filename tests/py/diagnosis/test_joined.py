@@ -255,3 +255,28 @@ def test_one_source_alone_never_contradicts(aspect: str) -> None:
     one = Statement(source="a", kind=SourceKind.LOG, text="t", pid=7)
 
     assert contradictions_of([replace(one, **{aspect: value}), one]) == ()  # type: ignore[arg-type]
+
+
+SERVE = (
+    "(Worker_TP0 pid=4210) INFO 01-15 08:12:41 [cpu_model_runner.py:55] Warming up",
+    "(EngineCore_DP0 pid=4176) ERROR 01-15 08:12:45 [multiproc_executor.py:246] Worker proc "
+    "VllmWorker-0 died unexpectedly, shutting down executor.",
+)
+DMESG = (
+    "[Thu Jan 15 08:12:44 2026] python3[4300]: segfault at 48 ip 1001 sp 2 error 4 in a.so[1000+20]"
+)
+
+
+def test_the_kernels_log_tells_of_what_the_worker_of_another_log_died() -> None:
+    [incident] = joined(log(*SERVE), log(DMESG, name="dmesg")).incidents
+
+    death = incident.first_death
+    assert (death.name, death.module) == ("VllmWorker-0", "a.so")
+    assert (death.signal, death.cause.certainty) == ("SIGSEGV", Certainty.LIKELY)
+    assert {fact.source for fact in incident.processes[0].facts} == {"a.log", "dmesg"}
+
+
+def test_another_machines_kernel_tells_nothing_of_a_worker() -> None:
+    told = joined(log(*SERVE, host="node1"), log(DMESG, name="dmesg", host="node2"))
+
+    assert all("as the kernel says" not in one.explanation for one in told.incidents)
