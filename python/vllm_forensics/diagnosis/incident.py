@@ -41,6 +41,8 @@ _MAX_EVIDENCE: Final = 12
 _LAST_LINES: Final = 8
 """What a process wrote before it died may stand so far below: two streams were joined."""
 _IMPORT: Final = "<frozen importlib"
+_SHELL: Final = "the shell"
+"""It tells what was typed, which may be a script's name."""
 _NUMBER: Final = re.compile(r"\d+")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
 """What a process says of itself."""
@@ -110,7 +112,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     python = next((_called(clue.python) for clue in told if clue.python and _is_own(clue)), None)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
-    named = sorted(told, key=lambda clue: pid is None or subject_pid(clue) != pid)
+    named = sorted(told, key=lambda clue: (clue.source == _SHELL, subject_pid(clue) != pid))
     name = next(filter(None, map(_name, named)), None) if is_known else None
     seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     role = next(filter(None, map(role_of_clue, told)), None)

@@ -41,8 +41,11 @@ HANG: Final = re.compile(
 """A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
-    r"dies|died|dying|killed|panics|panicked)(?![\w-])|"
-    "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|\ud06c\ub798\uc2dc"
+    r"dies|died|dying|killed|panics|panicked|quits? unexpectedly|"
+    r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"
+    r"(?![\w-])|"
+    "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|"
+    "\ud06c\ub798\uc2dc"
 )
 """An end, and not of what."""
 EXCEPTION: Final = re.compile(
@@ -52,7 +55,7 @@ EXCEPTION: Final = re.compile(
 _VERB: Final = re.compile(
     r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
-    r"dying|killed|panic\w+)$"
+    r"dying|killed|panic\w+|.*unexpectedly.*)$"
 )
 
 

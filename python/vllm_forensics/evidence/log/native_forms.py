@@ -211,6 +211,23 @@ FORMS: Final = (
         begins=r"\d",
         holds="0x",
     ),
+    Form(
+        writer="macOS, cut off behind its library",
+        example="3   QtCore",
+        pattern=r"\d{1,3} {1,8}(?P<module>[A-Za-z][\w.+-]{1,80})\s{0,40}(?:0x?[0-9a-f]{0,16})?$",
+        begins=r"\d",
+        holds=" ",
+        source="macOS",
+    ),
+    Form(  # libexample.so!f, and without symbols libexample.so + 0x1234
+        writer="Breakpad's minidump_stackwalk",
+        example=" 0  libexample.so!ns::f(int) [f.cpp : 12 + 0x4]",
+        pattern=r"\s{0,4}\d{1,3}  (?P<module>[\w.+-]{1,120})(?:!(?P<function>[^\[+]{1,400}?))?"
+        r"(?: \[.{1,240})? \+ (?P<offset>0x[0-9a-f]{1,16})\]?$",
+        begins=r"\d",
+        holds=" + 0x",
+        source="a debugger",
+    ),
     Form(  # or 4   0x7f1be0001234 /lib/libx.so(+0x1234) [0x7f1be0001234]
         writer="TensorRT-LLM",
         example="4   0x7f1be0001234 ns::f() + 204",

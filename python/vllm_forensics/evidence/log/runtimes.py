@@ -288,7 +288,7 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received signal SIG",
-            r"(?:Program|Thread \S{1,200}(?: \"(?P<name>[^\"]*)\")?(?: \(LWP \d{1,20}\))?)"
+            r"(?:Program|T?hread \S{1,200}(?: \"(?P<name>[^\"]*)\")?(?: \(LWP \d{1,20}\))?)"
             r" received signal "
             r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|KILL|SYS))",
             'Thread 7 "worker" received signal SIGSEGV, Segmentation fault.',

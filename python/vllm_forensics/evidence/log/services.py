@@ -213,22 +213,23 @@ SHELL: Final = Family(
             rf"floating point exception|trace trap|killed)(?: \(core dumped\))?{_COMMAND}",
             "zsh: segmentation fault (core dumped)  python3 serve.py",
         ),
-        Phrase(
-            ClueKind.SIGNAL,
-            "egmentation fault",
-            r"(?:(?:^|[`'\"(])\[\d{1,20}\]|^ {4}) +[+-]? *"
-            r"(?P<pid>\d{1,20}) (?P<signal>segmentation fault)"
-            rf"(?:(?: \(core dumped\))?{_COMMAND})?",
-            "[1]    4242 segmentation fault (core dumped)  python serve.py",
-        ),
         *(
-            Phrase(
+            Phrase(  # zsh's
                 ClueKind.SIGNAL,
-                f" {word}",
-                rf"(?:^|`)\[\d{{1,20}}\] +[+-]? *(?P<pid>\d{{1,20}}) (?P<signal>{word}) ",
-                f"[1]  + 4242 {word}      python serve.py",
+                needle,
+                r"(?:(?:^|[`'\"(])\[\d{1,20}\]|^ {4}) +[+-]? *"
+                rf"(?P<pid>\d{{1,20}}) (?P<signal>{word})(?: \(core dumped\))?"
+                rf"(?:{_COMMAND}|$|\W)",
+                f"[1]  + 4242 {word} (core dumped)  python serve.py",
             )
-            for word in ("abort", "bus error", "illegal hardware instruction", "trace trap")
+            for needle, word in (
+                ("egmentation fault", "segmentation fault"),
+                (" abort ", "abort"),
+                (" bus error", "bus error"),
+                (" illegal hardware instruction", "illegal hardware instruction"),
+                (" trace trap", "trace trap"),
+                (" killed ", "killed"),
+            )
         ),
         Phrase(
             ClueKind.SIGNAL,
@@ -244,12 +245,6 @@ SHELL: Final = Family(
             r"^(?:[\w@.:~/-]{1,60} ?)?[$#>] ?"
             r"(?P<detail>(?:sudo )?p?kill -(?:9|(?:SIG)?KILL)\b.{0,60})",
             "$ kill -9 4242",
-        ),
-        Phrase(
-            ClueKind.SIGNAL,
-            " killed   ",
-            r"(?:^|`)\[\d{1,20}\] +(?P<pid>\d{1,20}) (?P<signal>killed) ",
-            "[1]    4242 killed     python serve.py",
         ),
     ),
 )

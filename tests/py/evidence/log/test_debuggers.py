@@ -116,3 +116,42 @@ def test_a_worker_of_xdist_may_have_a_letter_for_its_number() -> None:
     first = death("We're facing `worker 'gwN' crashed while running test_take` now and then.\n")
 
     assert first.name == "gwN"
+
+
+@pytest.mark.parametrize("word", ["abort", "bus error", "killed", "segmentation fault"])
+def test_zsh_names_the_program_of_a_job(word: str) -> None:
+    first = death(f"[1]    4242 {word}      POOL=1 /opt/bin/python serve.py --port 80\n")
+
+    assert (first.pid, first.name) == (4242, "python")
+
+
+def test_a_process_knows_its_name_better_than_the_shell() -> None:
+    first = death(
+        "python: src/pool.c:88: pool_take: Assertion `block != nullptr' failed.\n"
+        "[1]    4242 abort (core dumped)  ./run_server.sh\n"
+    )
+
+    assert (first.pid, first.name) == (4242, "python")
+
+
+@pytest.mark.parametrize("frame", ["libpool.so + 0x52f00", "libpool.so!take [pool.c : 8 + 0x4]"])
+def test_breakpad_names_libraries_before_functions(frame: str) -> None:
+    first = death(f"Crash reason:  SIGSEGV\n\nThread 0 (crashed)\n 0  {frame}\n    rip = 0x48\n")
+
+    assert first.module == "libpool.so"
+
+
+def test_a_frame_of_macos_may_be_cut_off_behind_its_library() -> None:
+    first = death(
+        "Exception Type:        EXC_CRASH (SIGABRT)\n\nThread 0 Crashed:\n"
+        "0   libsystem_kernel.dylib        0x00007fff57e03e3e __pthread_kill + 10\n"
+        "1   libsystem_c.dylib             0x00007fff57d60312 abort + 127\n2   PoolCore"
+    )
+
+    assert (first.module, first.signal) == ("PoolCore", "SIGABRT")
+
+
+def test_who_quits_unexpectedly_has_crashed() -> None:
+    first = death("# A window pops up on exit\n\nIt says that the server quit unexpectedly.\n")
+
+    assert first.cause.kind is CauseClass.UNKNOWN
