@@ -34,6 +34,14 @@ APPLE: Final = Family(
             "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
             signal="SIGSEGV",
         ),
+        Phrase(  # Xcode's
+            ClueKind.SIGNAL,
+            ": EXC_BAD_ACCESS (",
+            r"\bThread \d{1,5}: EXC_BAD_ACCESS \((?P<detail>code=\w{1,20}, [^()]{1,80})\)",
+            "Thread 1: EXC_BAD_ACCESS (code=1, address=0x0)",
+            signal="SIGSEGV",
+            in_prose=True,
+        ),
         Phrase(  # gdb's, there
             ClueKind.SIGNAL,
             "received signal EXC_",

@@ -200,6 +200,14 @@ SERVERS: Final = Family(
             "[CRITICAL] WORKER TIMEOUT (pid:4242)",
             of_another=True,
         ),
+        Phrase(  # as people call it
+            ClueKind.HANG,
+            "CRITICAL WORKER TIMEOUT",
+            r"(?P<detail>CRITICAL (?P<name>WORKER) TIMEOUT)\b",
+            "I get `CRITICAL WORKER TIMEOUT` with five workers",
+            of_another=True,
+            in_prose=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "Child process [",

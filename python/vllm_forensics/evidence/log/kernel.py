@@ -105,7 +105,7 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "called for pid ",
-            r"called for pid (?P<pid>\d{1,20}), signal (?P<signal>\d{1,3}),",
+            r"called for pid (?P<pid>\d{1,20}), signal (?P<signal>\d{1,3})(?:,|$)",
             "ERROR: apport (pid 4300): called for pid 4242, signal 11, core limit 0, dump mode 1",
         ),
         Phrase(

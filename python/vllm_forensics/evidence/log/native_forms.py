@@ -92,6 +92,14 @@ FORMS: Final = (
         begins=r"/",
         holds="[0x",
     ),
+    Form(
+        writer="backtrace_symbols, demangled: qBittorrent",
+        example="  /lib/libexample.so.1 : ns::f(int)+0x186  [0x7f1be0001234]",
+        pattern=r"\s*(?P<module>/[\w./+@-]{1,240}) : (?P<function>[^\[]{0,400}?)"
+        r"\+(?P<offset>0x[0-9a-f]+) {1,4}\[0x[0-9a-f]{6,16}\]",
+        begins=r"/",
+        holds=" : ",
+    ),
     Form(  # its library is whole
         writer="backtrace_symbols, cut where the text ends",
         example="/lib/libexample.so(ns::Pool::ta",
@@ -263,7 +271,7 @@ FORMS: Final = (
     Form(
         writer="Java, of what its machine made",
         example="# v  ~StubRoutines::jbyte_disjoint_arraycopy",
-        pattern=r"(?:\d{1,9}#)?[\\#>\s]{0,8}v\s{1,3}~(?P<function>[A-Z]\w{2,40}::\w{1,200})",
+        pattern=r"(?:\d{1,9}#)?[\\#>\s]{0,8}v {1,3}~(?P<function>[A-Z]\w{2,40}::\w{1,200})",
         begins=r"[\d\\#>v]",
         holds=" ~",
     ),

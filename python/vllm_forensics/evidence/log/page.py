@@ -12,7 +12,7 @@ _ABOVE: Final = 14
 _PARAGRAPH: Final = 3
 _CUT_OFF: Final = -1
 """Of a line in a fence that opens above the text."""
-_PATCH: Final = re.compile(r"[> \t]{0,16}(?:```|~~~) {0,4}(?:diff|patch)\b")
+_PATCH: Final = re.compile(r"[> \t]{0,16}(?:`{3,8}|~~~) {0,4}(?:diff|patch)\b")
 _PROSE: Final = re.compile(
     r"(?:.{0,200}?[\s(])?(?:[^\W\d_]{2,20}[ ,]{1,2}(?:[^\W\d_] |[\u2014-] )?){3}[^\W\d_]{2,20}|"
     r".{0,200}[\u3040-\u9fff]{6}|"

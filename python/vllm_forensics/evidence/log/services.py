@@ -135,7 +135,7 @@ SHELL: Final = Family(
             Phrase(
                 ClueKind.SIGNAL,
                 word,
-                rf"{_TELLER}(?P<pid>\d{{2,20}}) (?P<signal>{word})(?:: \d+)?"
+                rf"{_TELLER}(?P<pid>\d{{2,20}}|(?<=: |  )\d) (?P<signal>{word})(?:: \d+)?"
                 rf"(?: *\(core dumped\))?{_COMMAND}",
                 f"run.sh: line 4: 4242 {word}      (core dumped) python serve.py",
             )

@@ -40,7 +40,7 @@ _SIGNAL: Final = (
 _TELLS: Final = (
     # Received signal 11; (from thread 3) caught SIGSEGV; Unhandled Exception: SIGSEGV
     lazily(
-        rf"(?i:\b(?:received|caught|got|raised|trapped|encountered|unhandled|fatal|crashed|crash)\b)"
+        rf"(?i:\b(?:received|caught|catching|got|raised|trapped|encountered|unhandled|fatal|crashed|crash)\b)"
         rf"(?:[ :]{{1,3}}[\w.-]{{1,20}}){{0,3}}?[ :(\"'`]{{1,4}}{_SIGNAL}"
     ),
     # Signal 11 caught; Segmentation fault at address 0x48; SIGSEGV received
@@ -93,6 +93,8 @@ _MACHINE: Final = lazily(
     r"^(?:[\[(<=!]|\*(?! ))|^\d{2,4}[-/.:]\d|^[\w.-]{1,40}(?:\[\d{1,9}\])?: |0x[0-9a-f]{2,16}|"
     r"\b(?i:pid|tid|thread|process)\b[ =:#]{0,2}[(\[]?\d|\(\d{1,2}\)|\[\d{1,9}\]|\*{3}|!{3}|={4}"
 )
+_ADVICE: Final = lazily(r"(?i)[,.;!:]? {1,3}please (?:report|file|send|submit|include|attach)\b")
+"""What a crash handler asks for: the rest of the line is for its reader."""
 _SHORT: Final = 8
 """So few words are the whole message of a runtime."""
 _NUMBER: Final = lazily(
@@ -143,6 +145,8 @@ def _is_a_machines(line: LogLine, match: re.Match[str]) -> bool:
     voice = voice_of(text, match.start(), match.end(), in_prose=True)
     if voice is not Voice.OWN or _OF_WORK.search(text) or _CODE.search(text):
         return False
+    asks = _ADVICE.search(text, match.end())
+    text = text[: asks.start()] if asks is not None else text
     prose = len(_PROSE.findall(text))
     if line.time is not None or line.stream or _MACHINE.search(text) is not None:
         return prose <= _PLAIN

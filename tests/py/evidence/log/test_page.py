@@ -38,3 +38,9 @@ def test_the_paragraph_above_a_fenced_line_stands_above_its_fence() -> None:
     assert page.paragraph_above(5) == "You would see something like this in your terminal:"
     assert page.paragraph_above(8) == "Nothing of this is about the other one"
     assert page.paragraph_above(0) == ""
+
+
+def test_a_fence_may_have_more_marks_than_three() -> None:
+    page = Page(["````diff", "+```", "+Segmentation fault", "+```", "````"])
+
+    assert page.is_of_patch(2)

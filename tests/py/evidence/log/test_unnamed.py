@@ -115,3 +115,11 @@ def test_frames_below_it_say_where() -> None:
 
     assert incident is not None
     assert incident.first_death.function == "ns::Pool::take"
+
+
+def test_what_a_crash_handler_asks_of_its_reader_is_not_counted_as_prose() -> None:
+    line = b"Catching SIGSEGV, please report a bug at http://example.org\n"
+
+    (clue,) = parse_incident_log([line]).clues
+
+    assert (clue.signal, clue.of_another) == ("SIGSEGV", False)
