@@ -141,12 +141,11 @@ def _word(name: str) -> str:
 
 def _is_a_machines(line: LogLine, match: re.Match[str]) -> bool:
     """Did a program write the line, and of a death that took place?"""
-    text = match.string
+    asks = _ADVICE.search(match.string, match.end())
+    text = match.string[: asks.start()] if asks is not None else match.string
     voice = voice_of(text, match.start(), match.end(), in_prose=True)
     if voice is not Voice.OWN or _OF_WORK.search(text) or _CODE.search(text):
         return False
-    asks = _ADVICE.search(text, match.end())
-    text = text[: asks.start()] if asks is not None else text
     prose = len(_PROSE.findall(text))
     if line.time is not None or line.stream or _MACHINE.search(text) is not None:
         return prose <= _PLAIN
