@@ -36,10 +36,10 @@ _HANDLERS: Final = re.compile(
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 _ENDS: Final = re.compile(
-    r"_{0,2}(?:GI_)?abort$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
+    r"_{0,2}(?:GI_)?abort$|panic$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
     r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
 )
-"""The last functions of the C library, of Qt, V8 and Node."""
+"""The last functions of the C library, of Go, Qt, V8 and Node."""
 _ASSERTION: Final = re.compile(r"(?i)assert\w{0,12}fail")
 _PRINTERS: Final = re.compile(
     r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|"

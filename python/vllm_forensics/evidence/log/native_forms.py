@@ -381,7 +381,8 @@ FORMS: Final = (
     Form(  # its arguments in hexadecimal, of which the last may be cut off with the text
         writer="Go",
         example="main.f(0x1, 0x2)",
-        pattern=r"(?P<function>[\w./-]{1,200}\.[\w.()*\[\]]{1,120})\((?:[^()]{0,400}\)|0?x?[0-9a-f]{0,16})$",
+        pattern=r"(?P<function>panic|[\w./-]{1,200}\.[\w.()*\[\]]{1,120})\("
+        r"(?:[^()]{0,400}\)|0?x?[0-9a-f]{0,16})$",
         begins=r"[\w./-]",
         holds="(",
         source="a language runtime",

@@ -306,6 +306,12 @@ HANDLERS: Final = Family(
             r"[Pp]rogram \w{4,12} with signal (?P<signal>SIG\w{1,60})",
             "Program terminated with signal SIGSEGV, Segmentation fault.",
         ),
+        Phrase(  # before 7.7
+            ClueKind.SIGNAL,
+            "rogram terminated with signal ",
+            r"\b[Pp]rogram terminated with signal (?P<signal>\d{1,2}), [A-Z]",
+            "Program terminated with signal 11, Segmentation fault.",
+        ),
         Phrase(  # the drivers of InfiniPath
             ClueKind.SIGNAL,
             " terminated with signal ",

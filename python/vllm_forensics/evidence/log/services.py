@@ -286,6 +286,17 @@ SYSTEMD: Final = Family(
             signal="SIGKILL",
             of_another=True,
         ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                f"with result '{result}",
+                rf"(?P<name>[\w@.\\-]{{1,200}})\.service[`'\"]?:? .{{0,20}}\b[Ff]ail(?:ed|s) with "
+                rf"(?P<detail>result '{result})",
+                f"serve.service: Failed with result '{result}'.",
+                of_another=True,
+            )
+            for result in ("core-dump", "watchdog")
+        ),
         Phrase(
             ClueKind.CHILD,
             "ed, signal=",

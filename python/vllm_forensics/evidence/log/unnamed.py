@@ -24,8 +24,8 @@ NEEDLES: Final = (
         for before in (" ", ": ", " (", "=", " #")
         for number in ("4", "6", "7", "8", "11")
     ),
-    b"ignal SEGV", b"ignal ABRT", b"ignal BUS", b"Caught <", b"egmentation ", b"Bus error",
-    b"Bus Error", b"ccess violation", b"ccess Violation",
+    b"ignal SEGV", b"ignal ABRT", b"ignal BUS", b"Caught <", b"Caught &lt;", b"egmentation ",
+    b"Bus error", b"Bus Error", b"ccess violation", b"ccess Violation",
     b"EXC_BAD_ACCESS", b"ACCESS_VIOLATION", b"emory fault",
 )  # fmt: skip
 _HOLDS: Final = lazily("|".join(re.escape(needle.decode()) for needle in NEEDLES))
@@ -101,6 +101,8 @@ _NUMBER: Final = lazily(
     r"\b(?i:(?P<name>process|child|worker|server|task|rank|job)s?(?: process)?)\W{0,2}"
     r"(?i:\(?pid)?[ :=#]{0,3}(?<!\w)(?P<pid>\d{1,9})\b(?! ?(?:ms|s|sec|bytes|[KMG]i?B)\b)"
 )
+_WRITER: Final = lazily(r"(?P<name>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: ")
+"""syslog's mark, where no date stands before it."""
 _WORDS: Final = lazily(r"[A-Za-z]{2,}")
 _REACH: Final = 1_000
 _PLAIN: Final = 2
@@ -117,9 +119,9 @@ def read_unnamed(line: LogLine) -> Clue | None:
     match = told or next(filter(None, (form.search(text) for form in forms)), None)
     if match is None or not _is_a_machines(line, match):
         return None
-    who = _NUMBER.search(text, 0, match.start()) if told is not None else None
+    who = _NUMBER.search(text, 0, match.start()) if told is not None else _WRITER.match(text)
     # Who crashes or aborts may say so himself, and his stack follows; only others say who exited.
-    is_parents = who is not None or (told is not None and _OWN.match(told[0]) is None)
+    is_parents = told is not None and (who is not None or _OWN.match(told[0]) is None)
     clue = clue_at(line, ClueKind.CHILD if is_parents else ClueKind.SIGNAL, UNNAMED)
     return replace(
         clue,

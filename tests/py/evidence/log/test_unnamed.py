@@ -123,3 +123,12 @@ def test_what_a_crash_handler_asks_of_its_reader_is_not_counted_as_prose() -> No
     (clue,) = parse_incident_log([line]).clues
 
     assert (clue.signal, clue.of_another) == ("SIGSEGV", False)
+
+
+@pytest.mark.parametrize("mark", ["<ABRT>", "&lt;ABRT>"])
+def test_who_signs_its_line_without_a_date_is_named(mark: str) -> None:
+    line = f"> systemd[1]: Caught {mark}, dumped core as pid 4242.\n"
+
+    (clue,) = parse_incident_log([line.encode()]).clues
+
+    assert (clue.signal, clue.name, clue.pid) == ("SIGABRT", "systemd", 1)
