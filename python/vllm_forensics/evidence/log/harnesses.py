@@ -140,7 +140,7 @@ COMPILERS: Final = Family(
             ClueKind.SIGNAL,
             "internal compiler error: ",
             r"internal compiler error: (?P<signal>Segmentation fault|Illegal instruction|Aborted|"
-            r"Bus error|Killed)(?: signal terminated program (?P<name>\w{1,40}))?",
+            r"Bus error|Killed)(?: (?:signal terminated |\()program (?P<name>\w{1,40}))?",
             "cache.cpp:88:1: internal compiler error: Segmentation fault",
         ),
         Phrase(
@@ -198,6 +198,13 @@ SERVERS: Final = Family(
             "WORKER TIMEOUT (pid:",
             r"(?P<detail>(?P<name>WORKER) TIMEOUT \(pid: ?(?P<pid>\d{1,20})\))",
             "[CRITICAL] WORKER TIMEOUT (pid:4242)",
+            of_another=True,
+        ),
+        Phrase(  # uWSGI
+            ClueKind.HANG,
+            "HARAKIRI ON WORKER ",
+            r"(?P<detail>HARAKIRI ON (?P<name>WORKER) \d{1,6}) \(pid: (?P<pid>\d{1,20})",
+            "Thu Jan 15 08:12:45 2026 - *** HARAKIRI ON WORKER 9 (pid: 4242, try: 1) ***",
             of_another=True,
         ),
         Phrase(  # as people call it

@@ -77,7 +77,7 @@ _WAITS: Final = (
     ),
     (
         " blocked for more than ",
-        r"INFO: task (?P<name>\S{1,40}):(?P<pid>\d{1,20}) (?P<detail>blocked for more than "
+        r"\btask (?P<name>\S{1,40}):(?P<pid>\d{1,20}) (?P<detail>blocked for more than "
         r"\d{1,6} seconds)",
         "[ 1234.567890] INFO: task serve:4242 blocked for more than 120 seconds.",
     ),

@@ -33,7 +33,7 @@ GLIBC: Final = Family(
         Phrase(  # before 2.26
             ClueKind.HEAP,
             "*** Error in ",
-            rf"\*\*\* Error in [`'\"]?{_PROGRAM}': {_DAMAGE}",
+            rf"\*\*\* Error in [`'\"]?(?:[^`':]{{0,200}}/)?{_PROGRAM}': {_DAMAGE}",
             "*** Error in `/usr/bin/serve': double free or corruption (!prev): 0x00005581c0de1234 "
             "***",
             signal="SIGABRT",

@@ -23,9 +23,10 @@ _BAR: Final = r"^(?:.{0,300}(?:it/s|s/it)\] ?)?"
 _TELLER: Final = rf"{_BAR}(?:\S{{1,200}}: line \d{{1,20}}: +|\S{{1,120}}: |\[\d{{1,20}}\][+-]? +)?"
 """Before a death: the script and its line, or the number of the job."""
 _COMMAND: Final = (
-    r" {1,40}(?:\w{1,40}=\S{0,200} {1,9}){0,8}(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})"
+    r" {1,40}(?:(?:env|exec|nohup|sudo|\w{1,40}=\S{0,200}) {1,9}){0,8}"
+    r"(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})"
 )
-"""What was typed: its program without its folder, behind settings of the environment."""
+"""What was typed: its program without its folder, behind what only prepares for it."""
 LOADER: Final = Family(
     source="the loader",
     phrases=(

@@ -126,3 +126,26 @@ def test_systemds_result_names_the_unit() -> None:
     first = death("systemd[1]: pool.take.service: Failed with result 'core-dump'.\n")
 
     assert (first.name, first.cause.kind) == ("pool.take", CauseClass.UNKNOWN)
+
+
+def test_a_worker_that_its_master_ended_hung() -> None:
+    first = death(
+        "Thu Jan 15 08:12:45 2026 - *** HARAKIRI ON WORKER 9 (pid: 4242, try: 1) ***\n"
+        "DAMN ! worker 9 (pid: 4242) died, killed by signal 9 :( trying respawn ...\n"
+    )
+
+    assert (first.pid, first.cause.kind, first.role) == (4242, CauseClass.HANG, ProcessRole.WORKER)
+
+
+def test_glibc_names_a_program_in_a_folder_with_a_blank() -> None:
+    first = death(
+        "*** Error in `/home/me/Pool Works/take': free(): invalid pointer: 0x013ed0 ***\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("take", CauseClass.HEAP_CORRUPTION)
+
+
+def test_a_compiler_names_its_part() -> None:
+    first = death("c++: internal compiler error: Segmentation fault (program cc1plus)\n")
+
+    assert (first.name, first.signal) == ("cc1plus", "SIGSEGV")

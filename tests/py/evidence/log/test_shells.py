@@ -24,6 +24,7 @@ from vllm_forensics.evidence.log.scan import parse_incident_log
         ("ksh: 4242: Memory fault(coredump)", "SIGSEGV", 4242, None),
         ("Segmentation fault (core dumped) when I run it", "SIGSEGV", None, None),
         ("jobs: line 57:  4242 Killed: 9               python take.py", "SIGKILL", 4242, "python"),
+        ("[1]    4242 abort (core dumped)  env LEVEL=1,2 ~/bin/take -v", "SIGABRT", 4242, "take"),
         ("100%|###| 3/3 [00:10<00:00,  1.00s/it]Killed", "SIGKILL", None, None),
         (
             " 8% 3/40 [00:09<01:03, 160.71it/s]/bin/bash: line 1:  4242 Killed       ./take 1",
