@@ -92,6 +92,10 @@ _WITNESS: Final = re.compile(
     r"(?:os|python|gcc|version|pytorch|torch) version ?:|opened this issue|"
     r"\u00b7 (?:description|comment) \u00b7 \d{4}-|\bcommented (?:on|\d{1,2} \w{3,8} ago)\b)"
 )
+_THREAD: Final = re.compile(r"[\w.-]{1,60} \u00b7 description \u00b7 \d{4}-")
+"""What a tracker puts above the first words of somebody's report."""
+_THREADS: Final = 2
+"""So many words of a witness it is worth."""
 _PROVOKES: Final = re.compile(
     r".{0,120}[$#%>] (?:.{0,200}?\b)?"
     r"(?:os\.kill\(os\.getpid\(\)|os\.abort\(\)|ctypes\.string_at\((?:0|None)\)|"
@@ -182,6 +186,7 @@ def lessons_in(page: Page) -> Lessons:
     if not seen and explains_its_title(head, spoken):
         return Lessons.ALL
     is_at_home = any(_HOME.search(line) is not None for line in page.head)
+    seen += _THREADS * any(_THREAD.match(line) is not None for line in page.head)
     weight = persons.reader + persons.supposed + weight_of_layout(head, spoken)
     weight += invented_in(page.head) + weight_of_listing(page.head)
     if weight >= _LESSON_WEIGHS and weight > 4 * (seen + is_at_home):

@@ -337,8 +337,9 @@ FORMS: Final = (
     Form(
         writer="gdb, its arguments broken over lines",
         example="#6  0x00007f1be0001234 in f (",
-        pattern=rf"\s*#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?{_GDB}(?:\s*$|[\w.]{{1,60}}=)",
-        begins="#",
+        pattern=rf"\s*(?:#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{{8,16}} in ){_GDB}"
+        r"(?:\s*$|[\w.]{1,60}=)",
+        begins="[#0]",
         holds="(",
     ),
     Form(

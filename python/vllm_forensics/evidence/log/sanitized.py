@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
 from typing import Final
 
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
@@ -10,7 +12,14 @@ from vllm_forensics.model.sanitizer import PrintedReport, Role
 _NEEDLE: Final = b"Sanitizer: "
 _MAX_KEPT: Final = 1 << 23
 """Of a log so much is kept for the reader: the first reports tell what died first."""
+_MAX_SUMMARIES: Final = 8
 _FATAL: Final = {"AddressSanitizer", "HWAddressSanitizer", "MemorySanitizer"}
+_SUMMARY: Final = re.compile(
+    rb"SUMMARY: (?P<name>Address|HWAddress|Memory)Sanitizer: (?P<kind>[A-Za-z][\w-]{2,60}) "
+    rb"(?:\((?P<module>[^()\n]{1,240})\+0x[0-9a-f]{1,16}\)(?: \(BuildId: [0-9a-f]{4,64}\))?|"
+    rb"\S{1,400})(?: in (?P<function>[^\n]{1,300}))?"
+)
+"""The last line of a report whose beginning was cut off."""
 _SIGNALS: Final = {
     "segv": "SIGSEGV",
     "stack-overflow": "SIGSEGV",
@@ -52,7 +61,34 @@ class SanitizedPart:
         from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 
         reports = parse_sanitizer_log(self._kept).reports
-        return [self._clue(report) for report in reports if report.sanitizer in _FATAL]
+        clues = [self._clue(report) for report in reports if report.sanitizer in _FATAL]
+        return clues if reports else self._summaries()
+
+    def _summaries(self) -> list[Clue]:
+        """What last lines tell that have lost the rest of their reports."""
+        data, clues = b"".join(self._kept), list[Clue]()
+        for match in islice(_SUMMARY.finditer(data), _MAX_SUMMARIES):
+            groups = {
+                name: text.decode("utf-8", "replace").strip() if text else None
+                for name, text in match.groupdict().items()
+            }
+            kind, module = groups["kind"] or "", groups["module"]
+            signal = _SIGNALS.get(kind.lower())
+            call = NativeCall(
+                function=groups["function"], module=module.rsplit("/", 1)[-1] if module else None
+            )
+            clues.append(
+                Clue(
+                    kind=ClueKind.HEAP if signal is None else ClueKind.SIGNAL,
+                    source=f"{groups['name']}Sanitizer",
+                    line=self._before + data.count(b"\n", 0, match.start()) + 1,
+                    text=match[0].decode("utf-8", "replace"),
+                    signal=signal,
+                    detail=kind,
+                    native=(call,) if call.function or call.module else (),
+                )
+            )
+        return clues
 
     def _clue(self, report: PrintedReport) -> Clue:
         signal = _SIGNALS.get(report.kind)

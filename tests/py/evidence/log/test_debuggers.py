@@ -155,3 +155,40 @@ def test_who_quits_unexpectedly_has_crashed() -> None:
     first = death("# A window pops up on exit\n\nIt says that the server quit unexpectedly.\n")
 
     assert first.cause.kind is CauseClass.UNKNOWN
+
+
+def test_where_it_stopped_may_be_broken_over_lines() -> None:
+    first = death(
+        "Program received signal SIGBUS, Bus error.\n0x00007fffec39f443 in take_block (\n"
+        "    pool=<synthetic pointer>, n=3)\n   from /opt/app/_pool.so\n"
+        "(gdb) up\n#1  pool_pytake (self=0x0) at src/pool.c:12\n"
+    )
+
+    assert (first.module, first.function) == ("_pool.so", "take_block")
+
+
+def test_the_last_line_of_a_sanitizers_report_is_enough() -> None:
+    summary = "SUMMARY: AddressSanitizer: heap-use-after-free src/pool.c:88:12 in take_block\n"
+    head = "==42==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000010\n"
+
+    first = death(summary)
+
+    assert (first.cause.kind, first.function) == (CauseClass.HEAP_CORRUPTION, "take_block")
+    assert death(head + summary).cause.detail == "heap-use-after-free"
+    assert (
+        explain_incident(
+            parse_incident_log([b"SUMMARY: AddressSanitizer: 42 byte(s) leaked in 1 place\n"]),
+            "log",
+        )
+        is None
+    )
+
+
+def test_a_trackers_heading_is_a_witness() -> None:
+    lesson = (
+        "It can result in a segmentation fault if you read twice.\n\n## Examples\n\n"
+        "### Reading several times\n\nYou may see it if you use a map. It usually works.\n"
+    )
+
+    assert death(f"# Segfault in take()\n\nsomebody · description · 2026-01-15\n{lesson}")
+    assert explain_incident(parse_incident_log([lesson.encode()]), "log") is None
