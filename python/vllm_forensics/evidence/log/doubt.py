@@ -11,7 +11,9 @@ from typing import Final
 from vllm_forensics.evidence.lazily import lazily
 
 _MAY: Final = r"may|might|could|would"
-_HABIT: Final = r"often|frequently|generally|typically|usually|commonly|rarely"
+_HABIT: Final = (
+    r"often|frequently|generally|mostly|(?:almost|nearly) always|typically|usually|commonly|rarely"
+)
 _MEANS: Final = r"means?|indicates?|signif(?:y|ies)|denotes?|stands for|refers to|known as"
 _INSTEAD: Final = r"e\.g\.|i\.e\.|such as|for example|instead of|rather than"
 _WHEN: Final = (
@@ -34,13 +36,15 @@ _WITNESS: Final = lazily(
 )
 """Who speaks of himself tells what he saw, and not what there is to be seen."""
 _DOUBT: Final = lazily(
-    rf"(?i)\b(?:{_MAY}|can|should|{_HABIT}|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
+    rf"(?i)\b(?:{_MAY}|can|should|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
     r"possib(?:le|ly|ility)|likely|chance|risk|ever|unless|whether|how to|handl(?:e[sd]?|ing)|"
     r"like (?:an?|the)|either|without|no longer|no more|cannot|can't|reasons?|causes:|"
     r"seem(?:s|ed)? to (?:cause|lead|result)|"
     rf"(?:any|every|each|(?<!\w )an?) \w{{1,20}} (?:that|which|who)|{MEND}{_FORM})(?![\w:-])"
 )
-_CONDITION: Final = lazily(r"(?i)\b(?:if|when(?:ever)?(?! (?:I|we|my)\b| \w{2,20}ing\b))(?!\w)")
+_GENERAL: Final = lazily(
+    rf"(?i)\b(?:if|when(?:ever)?(?! (?:I|we|my)\b| \w{{2,20}}ing\b)|{_HABIT})(?!\w)"
+)
 _POSSIBLE: Final = lazily(
     rf"(?i)\b(?:{_MAY}|can|will(?! always\b)|should) (?:\w{{1,12}} ){{0,2}}(?:lead|result|"
     r"cause|trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
@@ -108,9 +112,9 @@ def is_doubted_in_chinese(text: str) -> bool:
     return _DOUBT_IN_CHINESE.search(text) is not None
 
 
-def is_conditional(before: str) -> bool:
-    """Is it said before, if or when it is?"""
-    return _CONDITION.search(before) is not None
+def is_general(before: str) -> bool:
+    """Is it said before that it is usually so, or if and when?"""
+    return _GENERAL.search(before) is not None
 
 
 def is_denied(before: str) -> bool:

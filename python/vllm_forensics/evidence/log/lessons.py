@@ -32,7 +32,8 @@ _LESSON: Final = re.compile(
     r"if you(?:'re| are| see| get| encounter)|error (?:may|might|can) occur|"
     r"exit code (?:will|would) be|"
     r"you (?:can|should|may|might|will|need|get|see|find|notice)|"
-    r"best practices?|stands for|refers to|(?:often|mostly|generally) (?:due to|caused by)|"
+    r"best practices?|stands for|refers to|what it means|128 ?\+ ?(?:\d{1,2}|[Nn])|"
+    r"(?:often|mostly|generally) (?:due to|caused by)|"
     r"your (?:machine|system|program|code|application|server|container|terminal|computer|pod))\b"
 )
 """Who teaches speaks of what there is. For other languages than English, grammar must do."""
@@ -85,11 +86,12 @@ _WITNESS: Final = re.compile(
     r"[Cc]an you (?:please )?(?:help|fix|tell|explain))\b|"
     r"(?i:describe the bug|\breproduc(?:e[sd]?|ible|tion|ing)\b|\bour (?:case|side|setup|server)|"
     r"let me know|\bfor \(?me\)?\b|\bre-?open\b|"
-    r"\b(?:today|yesterday|last night|this morning|unexpectedly)\b|"
+    r"\b(?:today|yesterday|last night|this morning)\b|"
     r"(?:after|since) (?:upgrad|updat)ing|expected behaviou?r|"
     r"actual (?:behaviou?r|result)|your current environment|environment info|"
     r"collecting environment|minimal example|issue type|system info|\[bug\]|^\W{0,8}what happened|"
     r"(?:os|python|gcc|version|pytorch|torch) version ?:|opened this issue|"
+    r"the text was updated successfully|"
     r"\u00b7 (?:description|comment) \u00b7 \d{4}-|\bcommented (?:on|\d{1,2} \w{3,8} ago)\b)"
 )
 _THREAD: Final = re.compile(r"[\w.-]{1,60} \u00b7 description \u00b7 \d{4}-")
@@ -150,6 +152,8 @@ _STACK: Final = 2
 _LESSON_WEIGHS: Final = 7
 """The marks of a lesson that no report had of which its writer does not speak as of his own."""
 _SOME_WEIGHS: Final = 4
+_WRITTEN: Final = 0.05
+"""So small a part of a text that people wrote, beside what was printed, is no lesson."""
 _TOP: Final = 3
 _NAME: Final = re.compile(r"#{0,2} ?[A-Za-z]+(?: [A-Za-z]+){0,3}\W{0,4}")
 _EXPLAINED: Final = 3
@@ -194,7 +198,7 @@ def lessons_in(page: Page) -> Lessons:
     share = len(prose) / max(1, sum(map(bool, head)))
     if taught and taught + titles >= 3 and taught + titles > 4 * (seen + is_at_home):
         return Lessons.ALL
-    if seen or (not taught and weight < _SOME_WEIGHS):
+    if seen or (not taught and (weight < _SOME_WEIGHS or share < _WRITTEN)):
         return Lessons.NONE
     return Lessons.ALL if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from vllm_forensics.evidence.log.doubt import (
     is_asked,
-    is_conditional,
     is_doubted,
     is_explained,
+    is_general,
     is_mended,
     is_possible,
     is_supposed,
@@ -91,7 +91,7 @@ class Voice(Enum):
 def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voice:
     """Who speaks the words that stand in the line from start to end."""
     words = text[max(0, end - _REACH) : end]
-    if in_prose and (is_doubted(words) or is_conditional(words)):
+    if in_prose and (is_doubted(words) or is_general(words)):
         return Voice.SHOWN
     start, end = _message(text, start, end)
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]

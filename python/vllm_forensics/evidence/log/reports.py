@@ -14,11 +14,11 @@ from typing import Final
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.crash_names import is_verb, status_of
 from vllm_forensics.evidence.log.doubt import (
-    is_conditional,
     is_denied,
     is_doubted,
     is_doubted_in_chinese,
     is_explained,
+    is_general,
     is_witnessed,
 )
 from vllm_forensics.evidence.log.prose import Voice, voice_of
@@ -37,14 +37,14 @@ _MAKING: Final = lazily(
 )
 """What is done so that there are core dumps."""
 _DEALS: Final = lazily(
-    rf"(?i)[ -](?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|hook|support|unit|"
-    r"auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
+    rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
+    r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
     r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)"
 )
 """What deals with a crash, right behind its name."""
 _ATTRIBUTE: Final = lazily(
     r"[ -](?!\w{2,20}(?:ing|ed|ly)\b|(?:on|when|in|with|while|after|error|at|or|and|for|during|"
-    r"issue|bug|crash|problem|exception|fault|failure|signal|message|loop|core|from|due|by|since|my|"
+    r"issue|bug|crash|problem|exception|fault|failure|signal|message|attempt|loop|core|from|due|by|since|my|"
     r"as|if|upon|before|because|but|so|then|that|which|who|the|an|this|these|it|every|each|all|any|"
     r"only|just|still|again|also|even|not|now|here|there|today|inside|within|into|between|without|"
     r"through|over|under|near|via|per|to|of|unless|until|where|whenever|like|despite|twice|once|"
@@ -85,7 +85,7 @@ _SAW: Final = lazily(
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
     r"do(?:es)?|did|"
     r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|abort(?:s|ed)?)"
-    r"(?: \w+)? (?:with|in|of|by|due to|because of))\b[^.;:]{0,40}$|"
+    r"(?: \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"
     r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"
 )
 """Stands before the crash's name where somebody saw it."""
@@ -166,4 +166,4 @@ def _is_doubtful(text: str, before: str, after: str, form: Form) -> bool:
         return False
     if is_doubted(before) or _ALTERNATIVE.match(after) is not None:
         return True
-    return is_conditional(before) and (form is not Form.TITLE or _WILL.search(before) is not None)
+    return is_general(before) and (form is not Form.TITLE or _WILL.search(before) is not None)

@@ -35,6 +35,8 @@ def crash_in(text: str) -> re.Match[str]:
         "[Bug]: engine dies when loading",
         "Lots of core dumps when a tutorial runs",
         "Segfault / crash on exit",
+        "Stack smashing detected when printing",
+        "Jobs often get lost because a worker dies",
         "Segfault avec deux flux",
         "Segmentation fault importing the pool",
         "The pool will crash if it is empty",

@@ -488,6 +488,27 @@ def test_who_teaches_a_little_tells_and_does_not_print() -> None:
     assert clue.is_told
 
 
+def test_who_works_out_a_status_and_says_how_to_mend_it_teaches() -> None:
+    lesson = (
+        "Exit code 137: what it means and how to fix it\n\n"
+        "137 is 128 + 9: a process was killed unexpectedly.\n\n"
+        "    Last State:  Terminated\n      Reason:    OOMKilled\n      Exit Code: 137\n\n"
+        "139 is 128 + 11 and another story.\n"
+    )
+
+    assert clues_in(lesson) == ()
+
+
+def test_what_a_page_of_issues_prints_is_no_lesson() -> None:
+    page = (
+        "By clicking this button, you agree to our terms. We may send you mail.\n"
+        f"It ends when the pool is closed.\n{FAULT}\n"
+        "The text was updated successfully, but these errors were encountered:\n"
+    )
+
+    assert clues_in(page)
+
+
 def test_the_title_of_a_pull_request_tells_of_no_death() -> None:
     title = "# Segfault in the pool\n\none \u00b7 description \u00b7 2026-01-15\nSee there.\n"
 
