@@ -50,6 +50,8 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     first = _fault_of(first, told)
     if memory is not None and first is not None and first.signal == "SIGKILL":
         first = memory
+    if first is not None:  # a title's exception says less than whoever tells of a death
+        raised = [clue for clue in raised if not clue.is_told or clue.kind is ClueKind.ENVIRONMENT]
     by_code = _raised_first(raised, first, clues)
     if by_code is not None:
         return _last_of_chain(by_code, clues)

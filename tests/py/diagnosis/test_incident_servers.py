@@ -379,3 +379,68 @@ def test_a_frame_of_which_nothing_is_known_has_no_function() -> None:
     ).first_death
 
     assert (death.function, death.module) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: f:build/a.ts:47 NPU function error: aclrtSync(stream), error code is 507048",
+        "RuntimeError: ACL stream synchronize failed, error code:507035",
+        "(Worker_TP1 pid=42) ERROR 01-15 08:12:45 [multiproc_executor.py:9] EH9999: Inner Error!",
+        "The error from device(chipId:4, dieId:0), there is an exception of fftsplus aicore error",
+        "RuntimeError: Native API failed. Native API returns: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
+        "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
+        "libc++abi: terminating due to uncaught exception of type vk::DeviceLostError: lost",
+        "RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
+        "RuntimeError: MUSA error: an illegal memory access was encountered",
+        "RuntimeError: [TM][ERROR] CUDA runtime error: misaligned address /src/f.cc:12",
+        "# [Bug]: \u62a5\u9519NPU function error: aclrtSync(event_), error code is 107020",
+    ],
+)
+def test_every_accelerator_reports_its_errors_late(line: str) -> None:
+    assert incident_of(line).first_death.cause.kind is CauseClass.GPU_ASYNC
+
+
+def test_an_accelerator_without_memory_is_no_broken_one() -> None:
+    assert not incidents_of("Native API returns: -5 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)")
+
+
+@pytest.mark.parametrize(
+    ("title", "detail"),
+    [
+        ("# [Bug]: RuntimeError: [TM] no such pool", "RuntimeError: [TM] no such pool"),
+        ("# vllm serve crashes with KeyError: 'pool.0'", "KeyError: 'pool.0'"),
+        ("# \u62a5\u9519pool.PoolError: it is empty", "pool.PoolError: it is empty"),
+    ],
+)
+def test_an_exception_that_only_a_title_tells_is_likely(title: str, detail: str) -> None:
+    cause = incident_of(title, "", "It worked before.").first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.PYTHON_EXCEPTION, Certainty.LIKELY)
+    assert cause.detail == detail
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "# fix: KeyError: 'pool' on start",
+        "# How to handle ValueError: no pool",
+        "# [Feature]: a better message for ValueError: no pool",
+    ],
+)
+def test_a_title_of_a_change_or_a_question_tells_of_no_exception(title: str) -> None:
+    assert not incidents_of(title, "", "This patch mends it.")
+
+
+def test_what_a_log_prints_counts_for_more_than_the_exception_in_its_title() -> None:
+    death = incident_of(
+        "# [Bug]: RuntimeError: the engine is gone", "", "Worker died (-11)", "Segmentation fault"
+    ).first_death
+
+    assert death.signal == "SIGSEGV"
+
+
+def test_a_crash_in_a_title_is_not_the_exception_that_followed_it() -> None:
+    death = incident_of("# worker 'gw1' crashed - internal error KeyError: <W gw1>", "", "so it is")
+
+    assert death.first_death.cause.kind is CauseClass.UNKNOWN

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from vllm_forensics.evidence.log.accelerators import GPU, WATCHDOG
 from vllm_forensics.evidence.log.apple import APPLE
 from vllm_forensics.evidence.log.containers import CONTAINERS
 from vllm_forensics.evidence.log.coredumps import COREDUMPS
 from vllm_forensics.evidence.log.daemons import DAEMONS, POSTGRES, RUNNERS
-from vllm_forensics.evidence.log.engine import GPU, VLLM, WATCHDOG
+from vllm_forensics.evidence.log.engine import VLLM
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.faulthandler import DUMPS
 from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES, PANIC_FRAMES

@@ -30,7 +30,7 @@ from vllm_forensics.evidence.log.page import Page, is_printed
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.reports import Form, is_reported
 from vllm_forensics.evidence.log.sentence_names import place_named, process_named
-from vllm_forensics.evidence.log.titles import defines_a_death, title_of
+from vllm_forensics.evidence.log.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.works import (
     is_lesson,
     is_list_of_news,
@@ -88,6 +88,8 @@ class Hearsay:
             return None
         self._title = LogLine(title.number, "", title.text)
         clue = self._told_in(self._title, (DEATH, CRASH), Form.TITLE)
+        if not self._is_work and (clue is None or clue.signal is None):
+            clue = exception_in(self._title, clue) or clue
         self._is_event = clue is None or clue.kind is ClueKind.HEARSAY
         return clue
 

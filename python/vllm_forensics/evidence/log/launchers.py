@@ -388,12 +388,6 @@ MACHINE: Final = Family(
         ),
         Phrase(
             ClueKind.GPU,
-            "backend failed with error: ",
-            r"(?P<detail>level_zero backend failed with error: .{1,80})",
-            "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
-        ),
-        Phrase(
-            ClueKind.GPU,
             "CUDNN_STATUS_",
             r"(?P<detail>CUDNN_STATUS_(?!SUCCESS)\w{1,60}.{0,80})",
             "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",

@@ -38,7 +38,7 @@ _DECORATION: Final = " +|-"
 _MAX_FRAMES: Final = 64
 _MAX_LINES: Final = 400
 _MAX_MESSAGE: Final = 300
-ECHO_TYPES: Final = frozenset(
+_ECHO_TYPES: Final = frozenset(
     {
         "AsyncEngineDeadError", "BrokenPipeError", "BrokenProcessPool", "CancelledError",
         "ChildFailedError", "ConnectionAbortedError", "ConnectionRefusedError",
@@ -132,7 +132,7 @@ class TracebackBlock:
             return self._cut_off()
         message, name = self._message, self._type.rpartition(".")[2]
         name = name if message else self._whole(name)
-        is_echo = name in ECHO_TYPES or _ECHO_MESSAGES.search(message) is not None
+        is_echo = is_echo_of_another(name, message)
         is_timed = self.last.time is not None or self._first.time is None
         return clue_at(
             self.last if is_timed else self.last._replace(time=self._first.time),
@@ -171,11 +171,16 @@ class TracebackBlock:
         name = raised.rpartition(".")[2]
         return clue_at(
             self._end,
-            ClueKind.ECHO if name in ECHO_TYPES else ClueKind.EXCEPTION,
+            ClueKind.ECHO if name in _ECHO_TYPES else ClueKind.EXCEPTION,
             "python",
             detail=f"{name}, whose message is cut off",
             python=tuple(reversed(self._frames)),
         )
+
+
+def is_echo_of_another(name: str, message: str) -> bool:
+    """Does an exception of this type, with this message, only tell of another process's end?"""
+    return name in _ECHO_TYPES or _ECHO_MESSAGES.search(message) is not None
 
 
 def _call(text: str) -> PythonCall | None:

@@ -11,7 +11,9 @@ from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_stack import NativeBlock
 from vllm_forensics.evidence.log.page import is_printed
-from vllm_forensics.model.incident import Clue
+from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.python_traceback import is_echo_of_another
+from vllm_forensics.model.incident import Clue, ClueKind
 
 NEEDLES: Final = (b" bus error", b" floating point exc", b" illegal instruct")
 _HEADING: Final = re.compile(
@@ -26,6 +28,12 @@ _SUBJECT: Final = re.compile(
 )
 """A title without its mark: one line, and an empty one below; pages begin with a link as well."""
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
+_EXCEPTION: Final = re.compile(
+    r"(?<![A-Za-z0-9_.])(?P<ends>(?:with|due to|by|because of):? (?:an? )?[`'\"]?)?"
+    r"(?:[a-z_]\w{0,40}\.){0,6}(?P<type>[A-Z]\w{2,60}(?:Error|Exception)): "
+    r"(?P<message>\S.{1,200})"
+)
+_MAX_DETAIL: Final = 300
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
 _DEFINES: Final = re.compile(
@@ -66,6 +74,21 @@ def clue_of_heading(line: LogLine) -> Clue | None:
         return None
     clue = BOOK.read(line._replace(text=line.text[match.end() :]))
     return replace(clue, is_told=True) if clue is not None else None
+
+
+def exception_in(title: LogLine, crash: Clue | None) -> Clue | None:
+    """The exception that a title repeats with its message, where no table knows the line.
+
+    Beside a crash it is how that ended (`crashes with KeyError: 42`), or what followed.
+    """
+    match = _EXCEPTION.search(title.text)
+    if match is None or is_echo_of_another(match["type"], match["message"]):
+        return None
+    is_reported = crash is not None and crash.kind is ClueKind.HEARSAY
+    if (is_reported and match["ends"] is None) or BOOK.read(title) is not None:
+        return None
+    detail = match[0].removeprefix(match["ends"] or "")[:_MAX_DETAIL]
+    return replace(clue_at(title, ClueKind.EXCEPTION, "somebody", detail=detail), is_told=True)
 
 
 def defines_a_death(line: str) -> bool:
