@@ -35,13 +35,15 @@ HEAP: Final = re.compile(
 )
 """A damaged heap, by the words of whoever noticed it."""
 HANG: Final = re.compile(
-    r"(?ia)(?<![\w.-])(?:hangs|hanging|hung|freezes|froze|frozen|deadlock(?:s|ed)|"
+    r"(?ia)(?<![\w.-])(?:hangs|hanging|hung|freezes|froze|deadlock(?:s|ed)|"
+    r"(?<!have )(?<!has )(?<!been )frozen(?! (?:app|exe|binar|bundle|python|under|with|by)\w*)|"
     r"hang(?= (?:in|on|at|when|while|during|after)\b)|(?:is|gets?|got|getting) stuck)(?![\w-])"
 )
 """A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
     r"dies|died|dying|killed|panics|panicked|quits? unexpectedly|"
+    r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"
     r"(?![\w-])|"
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|"
@@ -55,7 +57,7 @@ EXCEPTION: Final = re.compile(
 _VERB: Final = re.compile(
     r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
-    r"dying|killed|panic\w+|.*unexpectedly.*)$"
+    r"dying|killed|panic\w+|.*unexpectedly.*|stopped working)$"
 )
 
 

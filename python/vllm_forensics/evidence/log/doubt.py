@@ -43,7 +43,7 @@ _DOUBT: Final = lazily(
     rf"(?:any|every|each|(?<!\w )an?) \w{{1,20}} (?:that|which|who)|{MEND}{_FORM})(?![\w:-])"
 )
 _GENERAL: Final = lazily(
-    rf"(?i)\b(?:if|when(?:ever)?(?! (?:I|we|my)\b| \w{{2,20}}ing\b)|{_HABIT})(?!\w)"
+    rf"(?i)\b(?:(?:if|when(?:ever)?)(?! (?:I|we|my)\b| \w{{2,20}}ing\b)|{_HABIT})(?!\w)"
 )
 _POSSIBLE: Final = lazily(
     rf"(?i)\b(?:{_MAY}|can|will(?! always\b)|should) (?:\w{{1,12}} ){{0,2}}(?:lead|result|"

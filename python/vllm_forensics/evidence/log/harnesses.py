@@ -14,6 +14,13 @@ _XDIST: Final = r"(?P<name>gw(?:\d{1,5}|[NnXx*]\b))"
 TESTS: Final = Family(
     source="a test runner",
     phrases=(
+        Phrase(  # pytest's, of a file that it cannot even read
+            ClueKind.EXCEPTION,
+            "Error while importing ",
+            r"^(?:E +)?(?P<detail>(?:Import|ModuleNotFound)Error while importing (?:test module|"
+            r"conftest) .{1,200})",
+            "ImportError while importing test module '/opt/app/test_pool.py'.",
+        ),
         Phrase(
             ClueKind.CHILD,
             " crashed while running ",

@@ -28,7 +28,7 @@ from vllm_forensics.evidence.log.lessons import count_of_witnesses
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.page import Page, is_printed
 from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.evidence.log.reports import Form, is_reported
+from vllm_forensics.evidence.log.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.sentence_names import place_named, process_named
 from vllm_forensics.evidence.log.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.works import (
@@ -165,7 +165,8 @@ class Hearsay:
         if not found:
             return None
         is_person = _RECORD.match(line.text) is None and not is_marked(line.text)
-        if is_person and not self._is_work:
+        is_believed = not self._is_work or (not self._is_change and is_mine(line.text))
+        if is_person and is_believed:
             told = (one for one in found if is_reported(one, form, _end(one, found)))
             crash = next(told, None)
             if crash is not None:

@@ -36,11 +36,13 @@ _DEFINITION: Final = re.compile(
 """What a death's name means: nobody explains that in a report of his own."""
 _NAME: Final = re.compile(rf"(?i)\W{{0,6}}{_TERM}\W{{0,4}}")
 _PLACE: Final = re.compile(
-    r"<[a-zA-Z][\w -]{1,30}>|\[e\.g\. [^\]]{1,40}\]|\{[a-z][\w -]{2,20}\}|"
+    r"<(?!(?:value )?optimized|synthetic|module\b|std\w{2,3}>|string>|lambda>|genexpr>|unknown>|"
+    r"signal handler|details>|summary>|pre>|code>|su[bp]>|div>|table>)(?![^<>]{0,24}\b0x)"
+    r"[a-zA-Z][\w -]{1,30}>|\[e\.g\. [^\]]{1,40}\]|\{[a-z][\w -]{2,20}\}|"
     r"\bX{3,10}\b|=x{3,10}\b|/path/to/|"
     r"\bmy-?(?:app|pod|container|program|service|deployment)\b|\bexample\.(?:com|org)\b"
 )
-"""Where the reader has something of his own to fill in."""
+"""Where the reader has something of his own to fill in; no debugger's value, and no page's mark."""
 _INVENTED: Final = re.compile(
     r"(?<![\w.])(?:0x)?0{0,8}(?:1234(?:5(?:6(?:7(?:89?0?)?)?)?)?|23456(?:7(?:89?)?)?|"
     r"34567|45678|54321|98765|99999)(?![\w]|\.(?!678))|"

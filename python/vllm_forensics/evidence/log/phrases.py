@@ -14,6 +14,7 @@ from typing import Final, TypedDict, Unpack
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.needles import Words
 from vllm_forensics.evidence.log.prose import Voice, is_code, voice_of
+from vllm_forensics.evidence.log.sentence_names import process_named
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 from vllm_forensics.model.signals import signal_name, signal_number
 
@@ -26,6 +27,8 @@ _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _TOLD: Final = {
     ClueKind.MEMORY, ClueKind.ENVIRONMENT, ClueKind.GPU, ClueKind.HANG, ClueKind.CHILD
 }  # fmt: skip
+_ENDS: Final = re.compile(r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|finish|fail|quit)\w")
+"""A verb, and its subject before it."""
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segment violation", "SIGSEGV"),
@@ -121,6 +124,9 @@ class PhraseBook:
             if told is None:
                 return None
             is_own = phrase.kind in _OWN_WORDS and not phrase.of_another
+            is_nameless = phrase.of_another and not (told["name"] or told["pid"])
+            if phrase.in_prose and is_nameless and _ENDS.match(text, match.start()) is not None:
+                told["name"] = process_named(match, is_verb=True)
             told["is_told"] = voice is Voice.TOLD and (is_own or phrase.kind in _TOLD)
             return phrase.kind, source, told
         return None

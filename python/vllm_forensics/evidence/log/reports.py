@@ -89,6 +89,11 @@ _SAW: Final = lazily(
     r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"
 )
 """Stands before the crash's name where somebody saw it."""
+_MINE: Final = lazily(
+    r"\b(?:I|[Ww]e)(?:['\u2019](?:m|re|ve)| am| are| have| keep)?(?: now| still| also| just)? "
+    r"(?:get|see|hit|got|saw|encounter|experience|face|fac|r[au]n(?:ning)? in)"
+    r"(?:s|ed|d|ing|ting|ting)?\b"
+)
 _SUBJECT: Final = lazily(
     r"(?i)(?:\b(?:it|which|and|then|that|\w*(?:server|python|script|program|process|engine|core|"
     r"worker|llm|llama|kernel|code))|`)(?: (?:is|just|always|still|randomly|immediately|now|then|"
@@ -101,6 +106,11 @@ _HAPPENED: Final = lazily(
 )
 _ALTERNATIVE: Final = lazily(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
 """One of several things that there may have been."""
+
+
+def is_mine(line: str) -> bool:
+    """Does somebody say that he gets it himself, whatever his title is about?"""
+    return _MINE.search(line) is not None
 
 
 class Form(Enum):

@@ -33,6 +33,7 @@ from vllm_forensics.evidence.log.native_stack import (
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
 from vllm_forensics.evidence.log.py_spy import SpyBlock
+from vllm_forensics.evidence.log.prompts import with_programs
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     link,
@@ -174,6 +175,8 @@ class _Scanner:
             clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)
         printed = self._setting.printed(clues)
+        if not self._processes:  # among several the command above does not tell which one
+            printed = with_programs(printed, self._setting.lines)
         return IncidentReading(
             clues=tuple(map(self._without_pipe, printed)),
             processes=tuple(

@@ -218,7 +218,7 @@ SHELL: Final = Family(
             Phrase(  # zsh's
                 ClueKind.SIGNAL,
                 needle,
-                r"(?:(?:^|[`'\"(])\[\d{1,20}\]|^ {4}) +[+-]? *"
+                r"(?:\[\d{1,20}\]|^ {4}) +[+-]? *"
                 rf"(?P<pid>\d{{1,20}}) (?P<signal>{word})(?: \(core dumped\))?"
                 rf"(?:{_COMMAND}|$|\W)",
                 f"[1]  + 4242 {word} (core dumped)  python serve.py",

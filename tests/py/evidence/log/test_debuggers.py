@@ -190,5 +190,6 @@ def test_a_trackers_heading_is_a_witness() -> None:
         "### Reading several times\n\nYou may see it if you use a map. It usually works.\n"
     )
 
-    assert death(f"# Segfault in take()\n\nsomebody · description · 2026-01-15\n{lesson}")
+    heading = "# Segfault in take()\n\nsomebody · description · 2026-01-15\n"
+    assert death(heading + lesson).signal == "SIGSEGV"
     assert explain_incident(parse_incident_log([lesson.encode()]), "log") is None

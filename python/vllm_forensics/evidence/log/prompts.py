@@ -1,0 +1,82 @@
+"""What somebody typed at a shell's prompt above a death: the program that died.
+
+A program that dies does not name itself, nor does a shell that only says of what: `Segmentation
+fault (core dumped)`. The line in which it was started does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.model.incident import Clue, ClueKind
+
+_PROMPT: Final = re.compile(
+    r"[\s>]{0,8}(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
+    r"\[?[\w.-]{1,40}@[\w.-]{1,60}[:\s~][^$#%>]{0,120}[$#%>]|"  # somebody@host:~/folder$
+    r"[\w.-]{1,40}:[^\s$#%]{1,80} [\w.-]{1,40}[$#%]|"  # host:folder somebody$
+    r"(?:bash|sh|zsh)-\d[\d.]{0,6}[$#]|(?:PS )?[A-Z]:\\[^>]{0,160}>|"
+    r"(?:[\w.~/-]{1,60} ?)?[$%\u276f\u279c])"
+    r" ?(?P<command>[\w./~\"'].{0,400})$"
+)
+_PREPARES: Final = re.compile(
+    r"(?:(?:env|exec|nohup|sudo|time|catchsegv|\w{1,40}=\S{0,200}|"
+    r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
+    r"(?:uv|poetry|pipenv|pdm|rye|hatch) run) {1,9}){0,8}"
+)
+_PROGRAM: Final = re.compile(
+    r"[\"']?(?:[^\s/\\\"']{0,100}[/\\]){0,20}(?P<name>[\w.+-]{1,60})[\"']?(?=[\s;&|]|$)"
+)
+_OTHERS: Final = frozenset(
+    {
+        "addr2line", "apt", "apt-get", "brew", "cargo", "cat", "cd", "chmod", "clear", "cmake",
+        "conda", "coredumpctl", "cp", "ctest", "curl", "dmesg", "dnf", "docker", "docker-compose",
+        "echo", "export", "file", "find", "gcc", "gdb", "git", "go", "grep", "head", "history",
+        "hostname", "journalctl", "kill", "kubectl", "ldd", "less", "lldb", "ls", "lscpu", "lspci",
+        "make", "mamba", "man", "micromamba", "mkdir", "module", "more", "mpiexec", "mpirun", "mv",
+        "nano", "ninja", "nm", "nox", "npm", "npx", "nvidia-smi", "objdump", "perf", "pip", "pip3",
+        "podman", "ps", "pwd", "readelf", "rm", "set", "singularity", "snap", "source", "srun",
+        "ssh", "strace", "sudo", "systemctl", "tail", "tar", "top", "torchrun", "tox", "ulimit",
+        "uname", "unset", "valgrind", "vi", "vim", "watch", "wc", "wget", "which", "yum", "zcat",
+    }
+)  # fmt: skip
+"""What shows, builds or starts others: who died is not told by their names."""
+_REACH: Final = 60
+"""So far above a death its program was started."""
+_OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP}
+_STRANGERS: Final = {"kernel", "a debugger", "systemd", "somebody"}
+"""They write of processes that were started elsewhere."""
+
+
+def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
+    """The program of the nearest command above a line; None where that only starts or shows."""
+    for line in reversed(lines[max(0, at - _REACH) : at]):
+        match = _PROMPT.match(line)
+        if match is None:
+            continue
+        command = match["command"]
+        prepared = _PREPARES.match(command)
+        program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
+        if program is None or program["name"] in _OTHERS:
+            return None
+        return program["name"]
+    return None
+
+
+def with_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
+    """The clues; with the program's name where whoever wrote them was started at a prompt."""
+    if not any(map(_is_nameless, clues)):
+        return list(clues)
+    text = lines()
+    return [
+        replace(clue, name=started_at_prompt(text, clue.line - 1)) if _is_nameless(clue) else clue
+        for clue in clues
+    ]
+
+
+def _is_nameless(clue: Clue) -> bool:
+    """Are these a process's own last words, or the shell's of it, and neither tells its name?"""
+    is_own = clue.kind in _OWN and clue.source not in _STRANGERS and not clue.of_another
+    return is_own and clue.name is None and clue.writer is None and not clue.is_told

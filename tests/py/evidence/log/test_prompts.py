@@ -1,0 +1,112 @@
+"""Who died, told away from the death: at a prompt, before a verb, in a core's record."""
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.prompts import started_at_prompt
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import CauseClass, Death
+
+
+def incident(log: str) -> Death | None:
+    found = explain_incident(parse_incident_log([log.encode()]), "log")
+    return found.first_death if found is not None else None
+
+
+def death(log: str) -> Death:
+    first = incident(log)
+    assert first is not None
+    return first
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "$ ",
+        "(env) $ ",
+        "root@serve:/opt/app# ",
+        "[me@serve pool]$ ",
+        "bash-4.2$ ",
+        "serve:~ me$ ",
+        "Mac-Pro-2% ",
+        "C:\\pool>",
+        "PS C:\\pool> ",
+    ],
+)
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python3 serve.py --port 80", "python3"),
+        ("./dist/pool -v", "pool"),
+        ("POOL=1 env TAKE=2 /usr/bin/pool", "pool"),
+        ("ulimit -c unlimited; pytest tests", "pytest"),
+        ("uv run pytest", "pytest"),
+        ("dmesg | tail", None),
+        ("docker run -it pool", None),
+    ],
+)
+def test_a_command_names_its_program(prompt: str, command: str, name: str | None) -> None:
+    log = f"{prompt}{command}\nloading\nSegmentation fault (core dumped)\n"
+
+    assert started_at_prompt(log.split("\n"), 2) == name
+    assert death(log).name == name
+
+
+def test_who_names_himself_is_believed_before_the_prompt() -> None:
+    log = "$ ./run.sh\nworker: cache.cpp:88: int get(int): Assertion `id < size' failed.\n"
+
+    assert death(log).name == "worker"
+
+
+def test_in_a_log_of_several_processes_the_command_names_none() -> None:
+    log = (
+        "$ vllm serve pool\n(EngineCore_DP0 pid=42) INFO 01-15 08:12:45 [core.py:12] starting\n"
+        "(APIServer pid=41) ERROR 01-15 08:12:46 [core.py:12] Engine core died unexpectedly\n"
+        "Fatal Python error: Segmentation fault\n"
+    )
+
+    assert death(log).name != "vllm"
+
+
+@pytest.mark.parametrize("verb", ["crashed with", "killed by", "exited with"])
+def test_the_subject_of_a_parents_verb_died(verb: str) -> None:
+    assert death(f"# poold {verb} SIGSEGV\n").name == "poold"
+    assert death(f"The job {verb} SIGSEGV\n").name is None
+
+
+def test_coredumpctl_names_the_process_above_its_signal() -> None:
+    first = death(
+        "           PID: 4242 (poold)\n           UID: 1000 (me)\n        Signal: 11 (SEGV)\n"
+    )
+
+    assert (first.pid, first.name, first.signal) == (4242, "poold", "SIGSEGV")
+
+
+def test_who_gets_it_himself_is_believed_below_any_title() -> None:
+    title = "# Test all that is called by name\n\n"
+
+    assert death(f"{title}Since today I'm getting segfaults.\n").signal == "SIGSEGV"
+    assert incident(f"{title}It should catch segfaults.\n") is None
+
+
+def test_values_of_a_debugger_are_none_to_be_filled_in() -> None:
+    frame = (
+        "#86 0x0000000000465bf4 in take (pool=<pool at remote 0x7ffff7fa1b08>, n=<optimized out>)"
+    )
+
+    assert (
+        death(f"# Segmentation fault when taking\n\n```\n{frame} at src/p.c:8\n").signal
+        == "SIGSEGV"
+    )
+
+
+def test_frozen_programs_hang_no_more_than_others() -> None:
+    log = "# Crash of the frozen app\n\nWhat I have frozen under Windows crashes at once.\n"
+
+    assert death(log).cause.kind is CauseClass.UNKNOWN
+
+
+def test_a_file_that_pytest_cannot_import_ends_the_run() -> None:
+    first = death("ImportError while importing test module '/opt/app/test_pool.py'.\n")
+
+    assert first.cause.kind is CauseClass.PYTHON_EXCEPTION
