@@ -32,8 +32,8 @@ from vllm_forensics.evidence.log.native_stack import (
 )
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
-from vllm_forensics.evidence.log.py_spy import SpyBlock
 from vllm_forensics.evidence.log.prompts import with_programs
+from vllm_forensics.evidence.log.py_spy import SpyBlock
 from vllm_forensics.evidence.log.python_traceback import (
     TracebackBlock,
     link,
