@@ -55,7 +55,7 @@ _ATTRIBUTE: Final = lazily(
 )
 """Behind its name another noun, that the title is about: `crash dialog`, and no `crash on exit`."""
 _OCCASION: Final = lazily(
-    r"(?i)\b(?:on|upon|for|as|or|about|against|in case of|when(?:ever)?|if|than|how|why|"
+    r"(?i)\b(?:on|upon|for|as|(?<!ing )or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
     r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"
@@ -141,7 +141,13 @@ def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> 
         return True
     if form is Form.SENTENCE:
         return is_verb(crash) and _SUBJECT.search(before) is not None
-    return is_verb(crash) or _OPENS.fullmatch(before) is not None or _is_beside_cjk(before, after)
+    opens = _OPENS.fullmatch(before) is not None and not _is_term(crash)
+    return opens or is_verb(crash) or _is_beside_cjk(before, after)
+
+
+def _is_term(crash: re.Match[str]) -> bool:
+    """Is a signal's name all that stands in the line, as above what it means?"""
+    return crash[0].startswith("SIG") and crash.string.strip() == crash[0]
 
 
 def _is_beside_cjk(before: str, after: str) -> bool:

@@ -142,6 +142,13 @@ GLIBC: Final = Family(
             signal="SIGABRT",
         ),
         Phrase(
+            ClueKind.ABORT,
+            "assertion failed: ",
+            r"^(?:> )?(?P<detail>[\w./-]{1,200}:\d{1,20}: (?:[\w ]{1,40}: )?"
+            r"assertion failed: .{1,200})",
+            "../src/pool.h:88: Serve fatal error: assertion failed: id < size",
+        ),
+        Phrase(
             ClueKind.HEAP,
             "Attempt to free invalid pointer",
             r"(?P<detail>Attempt to free invalid pointer.{0,40})",

@@ -86,6 +86,7 @@ def test_what_stands_in_code_is_shown(line: str) -> None:
         f"Wenn `{HEAP}` erscheint, ist der Puffer zu klein.",
         f"With one buffer the job ends early (it prints `{HEAP}`). Increase the number of buffers.",
         f"`{HEAP}` is what the allocator prints",
+        f"{HEAP}. The default action ends the program.",
         f"* [{HEAP}](#double-release)",
         f"Check the output for `{HEAP}`",
         f"Without a limit any pool is ended with `{HEAP}`",

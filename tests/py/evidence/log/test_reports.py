@@ -94,6 +94,7 @@ def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
         "Illegal instruction, what does that mean?",
         "sometimes the game just randomly sigsegvs",
         "It just crashed on me twice.",
+        "The app keeps closing or crashing on my phone",
         "segfault with -O2, none without",
         "The module loads and then I get a bus error",
         "which results in a segmentation fault.",
@@ -116,6 +117,7 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         "A crash can be triggered by anything.",
         "Any pod that needs more is killed.",
         "SIGSEGV would be sent to the worker",
+        "SIGSEGV",
     ],
 )
 def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
