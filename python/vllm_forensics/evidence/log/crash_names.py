@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.log.phrases import ended_by, signal_in
+from vllm_forensics.evidence.log.shells import WORDS
 
 _FAULT: Final = r"f(?=[a-z]{0,3}u)(?=[a-z]{0,4}t)[alut]{3,5}"
 """`fault`, and how it is mistyped."""
@@ -14,6 +15,7 @@ _KILLED: Final = (
     r"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?killed"
     r"(?! (?:by (?!oom|the oom|the kernel)|it\b|the\b|my\b|an?\b|all\b|off\b|process))"
 )
+_ABROAD: Final = {word.lower(): signal for word, signal in WORDS if word.replace(" ", "").isalpha()}
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
     r"segmentation fail|segment(?:ation)? (?:violation|error)s?|error of segmentation|"
@@ -23,11 +25,12 @@ DEATH: Final = re.compile(
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|{_KILLED}|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
-    rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|\u6bb5\u9519\u8bef)"
+    rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|"
+    rf"(?<![\w.-])(?:{'|'.join(_ABROAD)}))"
     r"(?:\W{0,3}core[ -]dump(?:ed)?\b\W?\)?)?"
 )
 """A fatal signal, by its name or status, or in somebody's words."""
-_SEGMENTS: Final = {"se", "er", "\u6bb5\u9519"}
+_SEGMENTS: Final = {"se", "er"}
 HEAP: Final = re.compile(
     r"(?ia)(?<![\w.-])(?:dou?ble[ -]free|heap[ -](?:corruption|(?:buffer[ -])?overflow|"
     r"use[ -]after[ -]free)|memory corruption|use[ -]after[ -]free|stack[ -]smashing|"
@@ -72,6 +75,9 @@ def signal_of(death: re.Match[str]) -> str | None:
     if status is not None:
         return ended_by(status)[0]
     name = death[0].removesuffix("s").replace("-", " ")
+    abroad = next((_ABROAD[word] for word in _ABROAD if name.lower().startswith(word)), None)
+    if abroad is not None:
+        return abroad
     return signal_in(name) or ("SIGSEGV" if name[:2].lower() in _SEGMENTS else None)
 
 

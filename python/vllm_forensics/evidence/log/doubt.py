@@ -83,8 +83,9 @@ _EXPLAINED: Final = lazily(
 """Behind a death's name: somebody explains it."""
 _EXPLAINED_AT_ALL: Final = lazily(
     rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:(?:{_MAY}|can|will) |also known|n\.|{_MEANS}|{_WHEN}|"
-    r"(?:is|are)\b(?! (?:raised|thrown|reported|triggered|seen|happening|occurring|still|back|"
-    r"produced|due|in|at|not|reproducible|caused by (?:the|my|this)))|- (?:an?|the)\b)|"
+    r"(?:#?\d{3,12} )?(?:is|are)\b(?! (?:raised|thrown|reported|triggered|seen|happening|"
+    r"occurring|still|back|produced|due|in|at|not|reproducible|caused by (?:the|my|this)))|"
+    r"- (?:an?|the)\b)|"
     r": (?:an?|the) "
 )
 _MENDS: Final = lazily(

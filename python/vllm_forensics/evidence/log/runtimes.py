@@ -221,6 +221,15 @@ CXX: Final = Family(
             signal="SIGABRT",
         ),
         Phrase(
+            ClueKind.GPU,
+            " == cudaSuccess (",
+            r"(?P<detail>Check failed: \w{1,40} == cudaSuccess \(\d{1,4} vs\. 0\) {1,4}"
+            r"(?!out of memory|invalid device|no kernel).{1,120})",
+            "F0115 08:12:45.123456 4242 pool.hpp:18] Check failed: error == cudaSuccess (77 vs. 0) "
+            " an illegal memory access was encountered",
+            signal="SIGABRT",
+        ),
+        Phrase(
             ClueKind.ABORT,
             "Check failed: ",
             r"(?P<detail>Check failed: .{1,200})",

@@ -64,6 +64,11 @@ _NOBODY: Final = lazily(
 )
 
 
+_STARTED: Final = lazily(
+    r"(?i)\b(?:start|launch)ing (?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
+    r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$))"
+)
+"""`Segfault when starting python`: what was started is who died."""
 _CALLED: Final = lazily(
     r"[`\"']?[\w.:~<>]{1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? (?:\w{1,12} )?$"
 )
@@ -99,6 +104,9 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     dies = _DIES.search(before)
     if dies is not None:
         before, is_verb = text[: dies.start() + 1], True
+    started = _STARTED.search(text)
+    if started is not None and _NOBODY.match(started["name"]) is None:
+        return started["name"]
     subject = _SUBJECT.search(before)
     if subject is None or _GERUND.match(text) is not None:
         return None

@@ -11,7 +11,7 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
-_WORDS: Final = (
+WORDS: Final = (
     ("段错误", "SIGSEGV"),
     ("段錯誤", "SIGSEGV"),
     ("程序記憶體區段錯誤", "SIGSEGV"),
@@ -37,6 +37,7 @@ _WORDS: Final = (
     ("浮点数例外", "SIGFPE"),
     ("已杀死", "SIGKILL"),
 )
+"""What a shell says of a signal in other languages than English."""
 _OPEN: Final = "(\uff08"
 _CLOSE: Final = ")\uff09"
 """Chinese has parentheses of its own."""
@@ -52,7 +53,7 @@ ABROAD: Final = Family(
             f"{word}x)" if any(mark in word for mark in _OPEN) else f"{word} (core dumped)",
             signal=signal,
         )
-        for word, signal in _WORDS
+        for word, signal in WORDS
     ),
 )
 SENDERS: Final = Family(

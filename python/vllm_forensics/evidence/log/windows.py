@@ -60,12 +60,17 @@ _PID: Final = (
 )
 NEEDLES: Final = (
     *(name.encode() for name in (*_APPLICATION, *_MODULE)),
-    b"Event Name: APPCRASH",
+    b"APPCRASH",
     b"Event Name: BEX",
     b"Event Name:  ",
 )
-_SIGNATURE: Final = re.compile(r"\W{0,8}(?:Problem )?Event Name: {1,8}(?:APPCRASH|BEX(?:64)?)\b")
-"""The dialog's numbered lines follow: P1 the application, P4 the module, P7 or P8 the code."""
+_SIGNATURE: Final = re.compile(
+    r"\W{0,8}(?:(?:Problem )?Event Name: {1,8}(?:APPCRASH|BEX(?:64)?)\b|"
+    r"[^:\uff1a]{3,60}[:\uff1a]\s{0,8}APPCRASH\s*$)"
+)
+"""The dialog's fields follow, numbered or not: 1 the application, 4 the module, 7 or 8 the code."""
+_ORDER: Final = {1: ("P1", "name"), 4: ("P4", "module"), 7: ("P7", "code"), 8: ("P8", "code")}
+_LABEL: Final = re.compile(r"\W{0,8}[^\W\d][^:\uff1a]{2,60}[:\uff1a]\s{1,8}")
 _COLON: Final = r" ?[:\uff1a] ?"
 
 
@@ -91,22 +96,36 @@ class WindowsBlock:
     """One record, while it is read."""
 
     def __init__(self, line: LogLine) -> None:
-        """Begin with the line that names the application or the module."""
+        """Begin with the line that names the event, the application or the module."""
         self._line = line
         self._fields: dict[str, str] = {}
         self._left = _TABLE
+        self._is_ordered = _SIGNATURE.match(line.text) is not None
+        self._count = -1
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a field."""
         self._left -= 1
+        text = self._numbered(line.text)
         for name, pattern in _FIELDS.items():
-            match = pattern.match(line.text)
+            match = pattern.match(text)
             if match is not None and name not in self._fields:
                 self._fields[name] = match[name]
                 if name == "code":
                     self._line = line
                 return True
         return False
+
+    def _numbered(self, text: str) -> str:
+        """A field of the dialog with its number instead of a label in whatever language."""
+        label = _LABEL.match(text) if self._is_ordered else None
+        if label is None:
+            return text
+        self._count += 1
+        number, name = _ORDER.get(self._count, ("", ""))
+        if not number or name in self._fields or any(f.match(text) for f in _FIELDS.values()):
+            return text
+        return f"{number}: {text[label.end() :]}"
 
     @property
     def done(self) -> bool:

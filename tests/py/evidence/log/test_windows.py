@@ -25,6 +25,16 @@ P4: pool.dll
 P7: c0000005
 P8: 000c3397
 """
+ITALIAN = """Nome evento problema:	APPCRASH
+  Nome applicazione:	serve.exe
+  Versione applicazione:	1.2.3.4
+  Timestamp applicazione:	60ddcfb4
+  Nome modulo con errori:	pool.dll
+  Versione modulo con errori:	6.1.7601.18015
+  Timestamp modulo con errori:	50b83c8a
+  Codice eccezione:	c0000005
+  Offset eccezione:	0000dd74
+"""
 GERMAN = """Name der fehlerhaften Anwendung: serve.exe, Version: 1.2.3
 Name des fehlerhaften Moduls: pool.dll, Version: 1.2.3
 Ausnahmecode: 0xc0000374
@@ -34,7 +44,12 @@ ID des fehlerhaften Prozesses: 0x1092
 
 @pytest.mark.parametrize(
     ("record", "module", "pid"),
-    [(EVENT, "pool.dll", 4242), (DIALOG, None, None), (SIGNATURE, "pool.dll", None)],
+    [
+        (EVENT, "pool.dll", 4242),
+        (DIALOG, None, None),
+        (SIGNATURE, "pool.dll", None),
+        (ITALIAN, "pool.dll", None),
+    ],
 )
 def test_a_record_names_process_library_and_fault(
     record: str, module: str | None, pid: int | None
