@@ -27,6 +27,14 @@ CONTAINERS: Final = Family(
             signal="SIGKILL",
             of_another=True,
         ),
+        Phrase(  # docker events
+            ClueKind.MEMORY,
+            "container oom ",
+            r"\b(?P<detail>container oom [0-9a-f]{12,64})\b",
+            "2026-01-15T08:12:45.000000000Z container oom 1f2e3d4c5b6a (image=serve, name=serve)",
+            signal="SIGKILL",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.NOT_MEMORY,
             "OOMKilled",

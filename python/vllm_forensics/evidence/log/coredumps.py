@@ -40,6 +40,13 @@ COREDUMPS: Final = Family(
             "Process 4242 (serve) of user 0 killed by SIGSEGV - dumping core",
             of_another=True,
         ),
+        Phrase(  # and what its list shows
+            ClueKind.CHILD,
+            " killed by SIG",
+            r"^\s*reason: {1,12}(?P<name>[\w.+-]{1,60}) killed by (?P<signal>SIG[A-Z]{2,6})",
+            "reason:         serve killed by SIGSEGV",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "Signal: ",

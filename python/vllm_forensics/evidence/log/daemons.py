@@ -92,6 +92,12 @@ _ENDS: Final = (
         "/src/kv/Pool.cc: 88: FAILED ceph_assert(pool->valid())",
         "SIGABRT",
     ),
+    (  # HAProxy
+        "FATAL: bug condition ",
+        r"^(?P<detail>FATAL: bug condition \".{1,200})",
+        'FATAL: bug condition "pool->head" matched at src/pool.c:88',
+        "SIGABRT",
+    ),
     (  # KVM
         "KVM internal error. Suberror: ",
         r"(?P<detail>KVM internal error\. Suberror: \d{1,4})",
@@ -175,6 +181,13 @@ DAEMONS: Final = Family(
     phrases=(
         *(Phrase(ClueKind.SIGNAL, *row) for row in _FAULTS),
         *(Phrase(ClueKind.ABORT, *row) for row in _ENDS),
+        Phrase(  # HAProxy's watchdog
+            ClueKind.HANG,
+            " is about to kill the process",
+            r"^(?:(?P<name>\w{1,40})\[\d{1,20}\]: )?"
+            r"(?P<detail>Thread \d{1,6} is about to kill the process)",
+            "Thread 1 is about to kill the process.",
+        ),
     ),
 )
 POSTGRES: Final = Family(

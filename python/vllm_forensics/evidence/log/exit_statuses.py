@@ -137,6 +137,20 @@ STATUSES: Final = Family(
             of_another=True,
         ),
         *_windows(),
+        Phrase(  # .NET's test runs
+            ClueKind.CHILD,
+            " means SIG",
+            r"\bexit code (?P<exit>1(?:3[2-79]|59)) means SIG[A-Z]{2,6} [A-Z]",
+            "exit code 139 means SIGSEGV Illegal memory access.",
+            of_another=True,
+        ),
+        Phrase(  # CircleCI
+            ClueKind.CHILD,
+            'eceived "',
+            r"^Received \"(?P<signal>killed|segmentation fault|aborted)\" signal",
+            'Received "killed" signal',
+            of_another=True,
+        ),
         *_spelled(
             _TOLD,
             ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),

@@ -67,9 +67,10 @@ _TERM: Final = re.compile(
 """An item of a list that says what a message is."""
 _DEFINED: Final = re.compile(
     r"(?i)\W{0,6}(?:exit|return|status|error) code \d{1,3}\W{1,5}(?:what|used|sent|usually|"
-    r"typically|means|indicates|refers|stands|returned (?:when|if)|(?:occurs|happens) )\b"
+    r"typically|means(?! SIG[A-Z]{2,5} (?:Illegal memory|Killed either|Abort\.))|indicates|refers|"
+    r"stands|returned (?:when|if)|(?:occurs|happens) )\b"
 )
-"""An entry of a glossary."""
+"""An entry of a glossary, and not what .NET's test runs print."""
 _COMMANDED: Final = re.compile(
     r".{0,40}\b(?:kubectl|docker|journalctl|systemctl|kill|gdb|strace|py-spy|jstack)\b.{0,80}"
     r"<[a-z][\w -]{1,30}>"

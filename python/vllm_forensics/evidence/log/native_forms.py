@@ -409,6 +409,14 @@ FORMS: Final = (
         source=OOPS,
     ),
     Form(
+        writer="Bun, from its reports",
+        example="- [`pool.zig:88`](<https://example.com/pool.zig#L88>): `ns.Pool.take`",
+        pattern=r"\s{0,4}- \[`[\w.+-]{1,120}:\d{1,6}`\]\(<?[^)>\s]{1,600}>?\): "
+        r"`(?P<function>[^`]{1,400})`",
+        begins="-",
+        holds="): `",
+    ),
+    Form(
         writer="gdb with gef",
         example="[#0] 0x7f1be0001234 \u2192 f(a=0x1)",
         pattern=r"\[#\d{1,3}\] 0x[0-9a-f]{4,16} \u2192 (?P<function>[^\s(][^(]{0,400}?)\(",

@@ -395,7 +395,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "panic: ",
-            r"^(?P<detail>panic: .{1,240})",
+            r"^(?P<detail>panic: (?!Segmentation fault at address).{1,240})",
             "panic: runtime error: index out of range [3] with length 3",
         ),
         Phrase(

@@ -44,6 +44,10 @@ _STATES: Final = lazily(
     r"throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|dies|fails)\b"
 )
 """The clause has a verb of its own, so that its first word is none."""
+_IS_SO: Final = lazily(
+    r"(?i)(?:ci|tests?|build): (?:\S{1,60} ){1,5}(?:is|are|was|were) (?!now\b|no\b|not\b)\w"
+)
+"""Of the part that breaks: a mark that changes have too."""
 _HANGS: Final = lazily(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")
 _TEACHES: Final = lazily(
     r"(?i)\W{0,4}(?:how|what|understanding|debugging|troubleshooting|investigating|dealing|"
@@ -82,9 +86,11 @@ def _marks_and_body(title: str) -> tuple[list[str], str]:
 def is_of_work(title: str) -> bool:
     """Is it the title of a change, a wish or a lesson?"""
     clause = _marks_and_body(title)[1]
-    if is_marked(title) or is_list_of_news(clause) or _TEACHES.match(clause) is not None:
-        return True
     opens = _WORKS.match(clause)
+    if is_marked(title) and (opens is not None or _IS_SO.match(title) is None):
+        return True
+    if is_list_of_news(clause) or _TEACHES.match(clause) is not None:
+        return True
     if opens is None or opens["mends"] is not None:
         return opens is not None
     states = _STATES.match(clause)

@@ -149,3 +149,46 @@ def test_a_compiler_names_its_part() -> None:
     first = death("c++: internal compiler error: Segmentation fault (program cc1plus)\n")
 
     assert (first.name, first.signal) == ("cc1plus", "SIGSEGV")
+
+
+def test_abrts_list_names_what_died() -> None:
+    first = death("id c4b5fea6bcfa83e8\nreason:         take-pool killed by SIGSEGV\n")
+
+    assert (first.name, first.signal) == ("take-pool", "SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("line", "signal"),
+    [
+        ("exit code 139 means SIGSEGV Illegal memory access. Deref invalid pointer.", "SIGSEGV"),
+        ('Received "killed" signal', "SIGKILL"),
+        ("2026-01-15T08:12:45Z container oom 1f2e3d4c5b6a7f80 (image=serve)", "SIGKILL"),
+    ],
+)
+def test_runners_words_for_a_signal(line: str, signal: str) -> None:
+    assert death(f"[08:12:45] Starting: pool\n{line}\n").signal == signal
+
+
+def test_buns_panic_is_told_by_the_signal_and_placed_by_its_report() -> None:
+    first = death(
+        "panic: Segmentation fault at address 0x00000058\n\n"
+        "- [`pool.zig:190`](<https://example.com/src/pool.zig#L190>): `ns.Pool.take`\n"
+    )
+
+    assert (first.signal, first.function) == ("SIGSEGV", "ns.Pool.take")
+
+
+def test_haproxys_watchdog_and_checks() -> None:
+    hung = death("haproxy[4242]: Thread 1 is about to kill the process.\n")
+    ended = death('FATAL: bug condition "pool->head" matched at src/pool.c:88\n')
+
+    assert (hung.name, hung.cause.kind) == ("haproxy", CauseClass.HANG)
+    assert ended.cause.kind == CauseClass.ABORT_EXCEPTION
+
+
+def test_the_mark_of_a_part_that_breaks_is_no_change() -> None:
+    first = death(
+        "# ci: brokers are occasionally SIGKILLed\n\nTest brokers are terminated with SIGKILL.\n"
+    )
+
+    assert first.signal == "SIGKILL"
