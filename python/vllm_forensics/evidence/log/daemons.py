@@ -49,6 +49,13 @@ _ENDS: Final = (
         r"(?P<detail>exiting \(due to assertion failure\))",
         "exiting (due to assertion failure)",
     ),
+    (  # Dovecot
+        "): assertion failed: (",
+        r"\b(?P<detail>Panic: file \S{1,200}: line \d{1,6} \((?P<function>\w{1,80})\): "
+        r"assertion failed: .{1,160})",
+        "imap(me)<7>: Panic: file pool.c: line 88 (take): assertion failed: (pool != NULL)",
+        "SIGABRT",
+    ),
     (  # Varnish
         "Assert error in ",
         r"^(?P<detail>Assert error in \w{1,80}\(\), \S{1,120} line \d{1,6})",
@@ -105,6 +112,12 @@ _ENDS: Final = (
     ),
 )
 _TOLD: Final = (
+    (  # Dovecot
+        "): child ",
+        r"\bservice\((?P<name>[\w.-]{1,60})\): child (?P<pid>\d{1,20}) killed with signal "
+        r"(?P<signal>\d{1,2})\b",
+        "Fatal: master: service(imap): child 4242 killed with signal 11 (core dumped)",
+    ),
     (  # Varnish, whose panic names the reason
         ") died signal=6",
         r"\b(?P<name>Child) \((?P<pid>\d{1,20})\) died signal=6\b",
@@ -181,6 +194,14 @@ DAEMONS: Final = Family(
     phrases=(
         *(Phrase(ClueKind.SIGNAL, *row) for row in _FAULTS),
         *(Phrase(ClueKind.ABORT, *row) for row in _ENDS),
+        Phrase(  # Dovecot's master
+            ClueKind.HANG,
+            "tatus notification not received in ",
+            r"\bservice\((?P<name>[\w.-]{1,60})\): (?P<detail>Initial status notification not "
+            r"received in \d{1,6} seconds, killing the process)",
+            "service(imap-login): Initial status notification not received in 30 seconds, killing "
+            "the process",
+        ),
         Phrase(  # HAProxy's watchdog
             ClueKind.HANG,
             " is about to kill the process",

@@ -192,3 +192,26 @@ def test_the_mark_of_a_part_that_breaks_is_no_change() -> None:
     )
 
     assert first.signal == "SIGKILL"
+
+
+def test_dovecots_master_names_the_service() -> None:
+    first = death(
+        "Sep 04 20:42:39 pop3(t62)<7><d>: Fatal: master: service(pop3): child 4242 killed with "
+        "signal 11 (core dumped)\n"
+    )
+
+    assert (first.name, first.pid, first.signal) == ("pop3", 4242, "SIGSEGV")
+
+
+def test_dovecots_panic_is_a_place_and_its_wait_a_hang() -> None:
+    panic = death(
+        "imap(me)<7>: Panic: file pool.c: line 137 (take_pool): assertion failed: (pool != NULL)\n"
+    )
+    hung = death(
+        "dovecot: master: Error: service(imap-login): Initial status notification not received in "
+        "30 seconds, killing the process\n"
+        "dovecot: imap-login: Fatal: master: service(imap-login): child 4242 killed with signal 9\n"
+    )
+
+    assert (panic.signal, panic.function) == ("SIGABRT", "take_pool")
+    assert (hung.name, hung.cause.kind) == ("imap-login", CauseClass.HANG)
