@@ -111,8 +111,9 @@ APPLE: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
-            ": failed assertion ",
-            r"(?P<detail>: failed assertion [`'].{1,200})",
+            " failed assertion ",
+            r"(?P<detail>(?::|\b[\w+-]{1,80}\.(?:c|cc|cpp|m|mm|h):\d{1,6}:?) failed assertion "
+            r"[`'].{1,200})",
             "/src/MPSNDArray.mm:794: failed assertion `[MPSNDArray init] Error: too large'",
             signal="SIGABRT",
         ),

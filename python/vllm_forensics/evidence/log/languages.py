@@ -76,15 +76,17 @@ RUBY: Final = Family(
             ClueKind.SIGNAL,
             "[BUG] ",
             # its own line names the source's file, or the address: titles of issues begin alike
+            # and its own line the library that it was about to load
             r"(?:^\W?\S{1,300}:\d{1,9}: \[BUG\] (?P<signal>Segmentation fault|Bus Error|"
-            r"Illegal instruction)|\[BUG\] Segmentation fault at 0x[0-9a-f]{1,16})",
+            r"Illegal instruction)|(?:(?P<module>/[^\s:]{1,300}\.(?:so|bundle)): )?"
+            r"\[BUG\] Segmentation fault at 0x[0-9a-f]{1,16})",
             "/opt/app/serve.rb:41: [BUG] Segmentation fault at 0x0000000000000048",
             signal="SIGSEGV",
         ),
         Phrase(
             ClueKind.SIGNAL,
             "-- C level backtrace information ",
-            r"^-- C level backtrace information -",
+            r"^'?-- C level backtrace information -",
             "-- C level backtrace information -------------------------------------------",
         ),
     ),

@@ -405,10 +405,28 @@ PANICS: Final = Family(
             "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x48f1c2]",
         ),
         *(
+            Phrase(  # older ones write the number, and on Windows the status
+                ClueKind.SIGNAL,
+                f"[signal {number} ",
+                rf"^\s*\[signal {number} (?P<detail>code=0x[0-9a-f]{{1,8}} addr=.{{1,80}}?)\]",
+                f"[signal {number} code=0x1 addr=0x48 pc=0x48f1c2]",
+                signal=signal,
+            )
+            for number, signal in (
+                ("0xb", "SIGSEGV"),
+                ("0xa", "SIGBUS"),  # of macOS
+                ("0x7", "SIGBUS"),
+                ("0x8", "SIGFPE"),
+                ("0x4", "SIGILL"),
+                ("0x6", "SIGABRT"),
+                ("0xc0000005", "SIGSEGV"),
+            )
+        ),
+        *(
             Phrase(
                 ClueKind.SIGNAL,
                 f"{name}: {words}",
-                rf"^(?P<signal>{name}): (?P<detail>{words})(?:$|[\s\\])",
+                rf"(?:^|  )(?P<signal>{name}): (?P<detail>{words})(?:$|[\s\\])",
                 f"{name}: {words}",
             )
             for name, words in (
