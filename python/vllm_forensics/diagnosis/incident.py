@@ -19,6 +19,7 @@ from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_in_title, role_of_clue, role_of_name
 from vllm_forensics.diagnosis.incident_source import asserted_place
+from vllm_forensics.diagnosis.incident_stack import stack_of
 from vllm_forensics.diagnosis.incident_strangers import without_strangers
 from vllm_forensics.diagnosis.incident_threads import with_processes
 from vllm_forensics.diagnosis.incident_where import last_resort, place_of, program_of
@@ -109,7 +110,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     if cause.kind in _WHERE_COUNTS:
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
         place = _named(list(filter(None, places))) or asserted_place(told)
-    python = next((_called(clue.python) for clue in told if clue.python and _is_own(clue)), None)
+    python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
     named = sorted(told, key=lambda clue: (clue.source == _SHELL, subject_pid(clue) != pid))
@@ -143,12 +144,13 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         time=next((clue.time for clue in told if clue.time is not None), None),
         module=place.module if place else None,
         function=plain_name(place.function) if place and place.function else None,
-        python_function=python,
+        python_function=_called(python) if python else None,
         file=place.file if place else None,
         line=place.line if place else None,
         symbolized=place.symbolized if place else None,
         cause=cause,
         evidence=(),
+        frames=stack_of(told, place, python),
     )
     lines = sorted({clue.line: clue.text for clue in told}.items())[:_MAX_EVIDENCE]
     return replace(

@@ -81,10 +81,10 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
 
     """
     steps = _STEPS[death.cause.kind]
-    of_kernel = [clue for clue in told if clue.source == "kernel"]
-    if of_kernel:
+    if any(clue.source == "kernel" for clue in told):
         steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
-    if death.function is None and any(call.offset for one in of_kernel for call in one.native):
+    calls = (call for clue in told for call in clue.native if call.module == death.module)
+    if death.module is not None and death.function is None and any(call.offset for call in calls):
         steps = (_NAME_IT.format(module=death.module), *steps)
     if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
         steps = _WHO_SENDS

@@ -129,6 +129,8 @@ def _death(death: Death, crash: Crash | None) -> Death:
     """The first death, with the place that its core gives: it is nearer than a log's stack."""
     death = replace(death, evidence=())
     culprit = crash.culprit if crash is not None else None
+    if crash is not None:
+        death = replace(death, frames=())  # the core has them all
     if culprit is None:
         return death
     if culprit.kind is FrameKind.PYTHON:

@@ -14,6 +14,7 @@ from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.model.locations import Symbolization
 from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Failure
+from vllm_forensics.model.stack import FrameKind
 
 UNNAMED: Final = "an unnamed runtime"
 """The source of what was read by a line's form alone: no table knows its words."""
@@ -214,6 +215,18 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DeathFrame:
+    """A frame of the dead process's stack, in native code or in Python."""
+
+    kind: FrameKind
+    function: str | None
+    module: str | None
+    offset: str | None
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
     """The process that died first."""
 
@@ -233,6 +246,8 @@ class Death:
     line: int | None = None
     symbolized: NameCertainty | None = None
     """How sure the names are, where they are not the log's own."""
+    frames: tuple[DeathFrame, ...] = ()
+    """Its stack, innermost first: from the place on what is native, then what is Python's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

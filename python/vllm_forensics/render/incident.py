@@ -20,6 +20,7 @@ from vllm_forensics.model.incident import (
 )
 from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.render import rows
+from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.rows import Cell, Rows, command, paragraph, path
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
@@ -30,7 +31,7 @@ _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
 _FOLDERS: Final = re.compile(r"[/\\]")
 _WIDEST: Final = 100
-_LABEL_WIDTH: Final = 8
+LABEL_WIDTH: Final = 8
 _COLUMN: Final = 40
 """Letters of a function's name that a headline shows whole."""
 
@@ -96,6 +97,7 @@ def _incident(
         yield labelled(
             "Proof" if number == 0 else "", f"line {one.line}  {one.text}", indented=True
         )
+    yield from stack_of(death, LABEL_WIDTH)
     yield from _processes(incident)
     yield from _echoes(incident)
     yield Text()
@@ -191,9 +193,9 @@ def labelled(label: str, text: Cell, *, indented: bool = False) -> Rows:
     """A paragraph, with a label before its first line or at the place of one."""
     if not label and not indented:
         return paragraph(text, _WIDEST)
-    return rows.labelled(label, [text], _LABEL_WIDTH, gap=1, widest=_WIDEST + _LABEL_WIDTH + 1)
+    return rows.labelled(label, [text], LABEL_WIDTH, gap=1, widest=_WIDEST + LABEL_WIDTH + 1)
 
 
 def next_steps(texts: Iterable[str]) -> Rows:
     """What to type next, beside such paragraphs."""
-    return rows.steps(texts, _LABEL_WIDTH, gap=1)
+    return rows.steps(texts, LABEL_WIDTH, gap=1)

@@ -43,6 +43,18 @@ class EvidenceWire(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class DeathFrameWire(msgspec.Struct, frozen=True, kw_only=True):
+    """A frame of the dead process's stack, as the log has it."""
+
+    kind: Literal["native", "inlined", "python", "signal"]
+    function: str | None
+    module: str | None
+    offset: str | None
+    """From the module's start or, with a function, from the function's."""
+    file: str | None
+    line: int | None
+
+
 class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     """The process that died first."""
 
@@ -62,6 +74,8 @@ class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None
     symbolized: Literal["proved", "likely"] | None
     """Null where the names are the log's own."""
+    frames: list[DeathFrameWire]
+    """Innermost first: from the place on what is native, then what is Python's."""
 
 
 class ProcessWire(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.incident import labelled, next_steps, title
+from vllm_forensics.render.incident import LABEL_WIDTH, labelled, next_steps, title
+from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
 from vllm_forensics.render.rows import Rows, advice, command
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
@@ -85,10 +86,7 @@ class _Writer:
             yield labelled("Files", files(parts, self._short), indented=True)
         if self._style.detail is Detail.SENTENCE:
             return
-        crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
-        if crash is not None:
-            yield from self._where(crash)
-            yield from self._gaps(crash)
+        yield from self._stack()
         if report.first_death is not None and report.processes:
             yield from self._story(report.processes[0])
         yield from self._others()
@@ -116,6 +114,16 @@ class _Writer:
             return " · ".join(filter(None, (several, shown)))
         count = len(self._report.sources)
         return f"{count:,} source{'' if count == 1 else 's'}" + (f": {shown}" if shown else "")
+
+    def _stack(self) -> Iterator[RenderableType]:
+        """Of who died first: its core's, or what a log has of it."""
+        report = self._report
+        crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
+        if crash is not None:
+            yield from self._where(crash)
+            yield from self._gaps(crash)
+        elif report.first_death is not None:
+            yield from stack_of(report.first_death, LABEL_WIDTH)
 
     def _where(self, crash: Crash) -> Iterator[RenderableType]:
         """The crashing thread from the fault on; runtime frames folded."""

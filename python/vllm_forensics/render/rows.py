@@ -55,6 +55,8 @@ class Rows:
             if start.cell_len > left:  # a long label has a line of its own
                 start.rstrip()
                 yield _unbroken(start)
+                if not text:
+                    continue
                 start = Text(" " * left)
             for line in lines:
                 yield _unbroken(start + line)
