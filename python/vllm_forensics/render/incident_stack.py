@@ -16,6 +16,7 @@ from vllm_forensics.render.rows import Rows
 from vllm_forensics.render.short_names import short_name
 
 _MAX_FRAMES: Final = 6
+_MAX_NAME: Final = 90
 _PACKAGES: Final = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 _LABELS: Final = {FrameKind.PYTHON: "Python"}
 
@@ -27,7 +28,7 @@ def stack_of(death: Death, width: int) -> Iterator[RenderableType]:
     yield Text()
     table = Rows(label_width=width, gap=1)
     for kind, group in groupby(death.frames, key=lambda frame: frame.kind):
-        frames = list(group)
+        frames = [frame for frame, _ in groupby(group)]  # what is inlined stands there again
         label = Text(_LABELS.get(kind, "Stack"), style="head")
         for frame in frames[:_MAX_FRAMES]:
             table.add_row(label, _name(frame), Text(_place(frame), style="quiet"))
@@ -39,7 +40,9 @@ def stack_of(death: Death, width: int) -> Iterator[RenderableType]:
 
 
 def _name(frame: DeathFrame) -> Text:
-    return Text(short_name(frame.function) if frame.function else frame.offset or "?")
+    name = Text(short_name(frame.function) if frame.function else frame.offset or "?")
+    name.truncate(_MAX_NAME, overflow="ellipsis")  # a log cuts templates in their middle
+    return name
 
 
 def _place(frame: DeathFrame) -> str:

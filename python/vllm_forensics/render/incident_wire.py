@@ -70,7 +70,7 @@ class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     cause: CauseWire
     evidence: list[EvidenceWire]
     file: str | None
-    """The source of `function`, with its line, where symbols gave them."""
+    """The source of the place, with its line, where symbols or the log gave them."""
     line: int | None
     symbolized: Literal["proved", "likely"] | None
     """Null where the names are the log's own."""

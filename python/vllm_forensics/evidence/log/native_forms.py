@@ -20,8 +20,8 @@ class Form:
     """A line that is one frame.
 
     The pattern's groups fill the call: function (or symbol, where that is only a name in a table
-    of symbols), module, offset. `begins` and `holds` are what a line is asked before the pattern is
-    tried: they must let through whatever the pattern matches.
+    of symbols), module, offset, file and line of the source. `begins` and `holds` are what a line
+    is asked before the pattern is tried: they must let through whatever the pattern matches.
     """
 
     writer: str
@@ -118,7 +118,7 @@ FORMS: Final = (
         writer="Godot",
         example="[2] ns::f(int) (/src/f.cpp:12)",
         pattern=r"\s*\[\d{1,3}\] (?P<function>[A-Za-z_~][^/]{0,400}?\)(?: const)?) "
-        r"\((?:[^()]{1,240}:\d{1,6})\)$",
+        r"\((?P<file>[^()]{1,240}):(?P<line>\d{1,7})\)$",
         begins=r"\[",
         holds=" (",
     ),
@@ -183,7 +183,8 @@ FORMS: Final = (
     Form(
         writer="UCX",
         example=" 4 0x0000000000012345 f()  /src/f.c:12",
-        pattern=r"\s*\d{1,3} 0x[0-9a-f]{6,16} (?P<function>[\w:~<>]{1,200})\(\)\s",
+        pattern=r"\s*\d{1,3} 0x[0-9a-f]{6,16} (?P<function>[\w:~<>]{1,200})\(\)\s"
+        r"(?:\s{0,8}(?P<file>/\S{1,240}?):(?P<line>\d{1,7})$)?",
         begins=r"\d",
         holds="()",
     ),
@@ -199,7 +200,7 @@ FORMS: Final = (
         writer="LLVM, with libraries",
         example=" #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234)",
         pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[^/\s][^/]{0,600}?)? ?"
-        r"(?:/\S{1,240}:\d{1,6}:\d{1,6} )?\((?P<module>[^()\s]{1,240}?)\+"
+        r"(?:(?P<file>/\S{1,240}?):(?P<line>\d{1,7}):\d{1,6} )?\((?P<module>[^()\s]{1,240}?)\+"
         r"(?P<offset>0x[0-9a-f]+)\))",
         begins="#",
         holds="+0x",
@@ -207,7 +208,8 @@ FORMS: Final = (
     Form(
         writer="LLVM, with sources",
         example=" #4 0x00005581c0de1234 f(int) /src/f.cpp:12:3",
-        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?P<function>[^/\s][^/]{0,600}?) /\S{1,240}:\d",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?P<function>[^/\s][^/]{0,600}?) "
+        r"(?P<file>/\S{1,240}?):(?P<line>\d{1,7})",
         begins="#",
         holds=" /",
     ),
@@ -248,7 +250,8 @@ FORMS: Final = (
         writer="LLDB",
         example="  * frame #0: 0x00000001038b1019 libexample.dylib`f + 25",
         pattern=r"\s*(?:\* )?frame #\d{1,4}: 0x[0-9a-f]{6,16} (?P<module>[^`\s]{1,240})`"
-        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,9}| at \S{1,240}|$)",
+        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,9}|"
+        r" at (?:(?P<file>\S{1,240}?):(?P<line>\d{1,7})|\S)|$)",
         begins="[*f]",
         holds="`",
     ),
@@ -287,14 +290,15 @@ FORMS: Final = (
         writer="Boost",
         example=" 1# ns::f(int) in /lib/libexample.so",
         pattern=r"\s*\d{1,3}# (?P<function>\S.{0,400}?) "
-        r"(?:in (?P<module>/?\S{1,240})|at \S{1,240}:\d{1,6})$",
+        r"(?:in (?P<module>/?\S{1,240})|at (?P<file>\S{1,240}?):(?P<line>\d{1,7}))$",
         begins=r"\d",
         holds="# ",
     ),
     Form(  # where it stopped, without a number
         writer="gdb",
         example="f (a=1) at src/f.c:12",
-        pattern=r"(?P<function>[A-Za-z_][\w:~]{0,300}) \([^\n]{0,800}\) at \S{1,240}:\d{1,6}$",
+        pattern=r"(?P<function>[A-Za-z_][\w:~]{0,300}) \([^\n]{0,800}\) at "
+        r"(?P<file>\S{1,240}?):(?P<line>\d{1,7})$",
         begins=r"[A-Za-z_]",
         holds=") at ",
         source="a signal handler",
@@ -322,7 +326,8 @@ FORMS: Final = (
         writer="valgrind",
         example="==42==    by 0x4C31234: f (in /lib/libexample.so)",
         pattern=r"(?:==\d{1,9}==)?\s+(?:at|by) 0x[0-9A-F]{4,16}: (?P<function>\S.{0,400}?) "
-        r"\((?:in (?P<module>[^()]{1,240})|[^()]{1,240}:\d{1,6}|[^()]{1,240}$)\)?",
+        r"\((?:in (?P<module>[^()]{1,240})|"
+        r"(?P<file>[^()]{1,240}?):(?P<line>\d{1,7})|[^()]{1,240}$)\)?",
         begins="[=ab]",
         holds=" 0x",
     ),
@@ -330,7 +335,8 @@ FORMS: Final = (
         writer="gdb",
         example="#0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so",
         pattern=rf"\s*(?:#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{{8,16}} in ){_GDB}"
-        r"[^\n]{0,800}?\)(?: from (?P<module>\S{1,240})| at \S{1,240}| *$)",
+        r"[^\n]{0,800}?\)(?: from (?P<module>\S{1,240})|"
+        r" at (?:(?P<file>\S{1,240}?):(?P<line>\d{1,7})(?!\S)|\S)| *$)",
         begins="[#0]",
         holds="(",
     ),
@@ -360,7 +366,8 @@ FORMS: Final = (
     Form(
         writer="tvm-ffi",
         example='  File "src/f.cc", line 12, in ns::f()',
-        pattern=rf"\s*File \"{_NATIVE_FILE}\", line \d{{1,9}}, in (?P<function>\S.{{0,400}})",
+        pattern=rf"\s*File \"(?P<file>{_NATIVE_FILE})\", line (?P<line>\d{{1,9}}), in "
+        r"(?P<function>\S.{0,400})",
         begins="F",
         holds='", line ',
     ),
@@ -391,7 +398,8 @@ FORMS: Final = (
     Form(  # and Java
         writer=".NET",
         example="   at Ns.Pool.Take(Int32) in pool.cs:line 12",
-        pattern=r"\s{0,8}at (?P<function>[A-Za-z_<][^()]{1,600}?) ?\(",
+        pattern=r"\s{0,8}at (?P<function>[A-Za-z_<][^()]{1,600}?) ?\((?:[^()]{0,400}\)"
+        r" in (?P<file>[^:]{0,3}[^:]{1,240}):line (?P<line>\d{1,7}))?",
         begins="a",
         holds="at ",
         source=".NET",
@@ -426,7 +434,7 @@ FORMS: Final = (
     Form(
         writer="Zig",
         example="/src/pool.zig:88:12: 0x1034abc in take (serve)",
-        pattern=r"\s*[\w./-]{1,240}:\d{1,6}:\d{1,6}: 0x[0-9a-f]{4,16} in "
+        pattern=r"\s*(?P<file>[\w./-]{1,240}):(?P<line>\d{1,7}):\d{1,6}: 0x[0-9a-f]{4,16} in "
         r"(?P<function>\S.{0,400}?) \((?P<module>[\w.-]{1,80})\)$",
         begins=r"[\w./-]",
         holds=": 0x",
@@ -467,7 +475,8 @@ FORMS: Final = (
         example="f at /lib/libexample.so (unknown line)",
         pattern=r"(?P<function>[\w#!@.~<>:{}]{1,400}) at "
         r"(?:(?P<module>[\w/.~\\-][^:()]{0,300}?\.(?:so|dylib|dll)[\d.]{0,20})"
-        r"|[\w/.~\\-][^:()]{0,300}?)(?::\d{1,6}| \(unknown line\))(?: \[inlined\])?\s*$",
+        r"|(?P<file>[\w/.~\\-][^:()]{0,300}?))(?::(?P<line>\d{1,7})| \(unknown line\))"
+        r"(?: \[inlined\])?\s*$",
         begins=r"[\w#!@.~<>:{}]",
         holds=" at ",
         source="Julia",

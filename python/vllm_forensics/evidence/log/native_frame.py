@@ -34,6 +34,13 @@ _OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40
 _PYTHON: Final = "python"
 
 
+_FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
+"""gdb breaks long frames: the library stands on the next line."""
+_SOURCE: Final = re.compile(
+    r"\s{4,20}at (?P<file>\S{1,240}?):(?P<line>\d{1,7}):\d{1,6}$|"
+    r"\t(?P<go>/\S{1,240}\.go):(?P<at>\d{1,7})(?: \+0x[0-9a-f]+)?$"
+)
+"""Rust and Go write a frame's source below it."""
 ANYBODYS: Final = Form(writer="anybody", example="", pattern="", begins="", holds="")
 """The form of a frame that was read by what all frames have in common."""
 
@@ -89,8 +96,23 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     if function is not None and function.startswith("_Z"):
         function = demangle(function) or function
     module = (groups.get("module") or "").strip() or None
+    file, line = groups.get("file"), int(groups.get("line") or 0)
+    has_source = file is not None and file not in _NO_NAME and line > 0
     return NativeCall(
         function=function,
         module=None if module in _NO_NAME else base_name(module),
         offset=groups.get("offset"),
+        file=file if has_source else None,
+        line=line if has_source else None,
     )
+
+
+def completed(call: NativeCall, text: str) -> NativeCall | None:
+    """The call with what the line below it tells: its library or its source; None: nothing."""
+    if call.module is None and (told := _FROM.match(text)) is not None:
+        return replace(call, module=base_name(told["module"]))
+    source = _SOURCE.match(text) if call.file is None else None
+    if source is None:
+        return None
+    line = int(source["line"] or source["at"])
+    return replace(call, file=source["file"] or source["go"], line=line)

@@ -13,8 +13,14 @@ from vllm_forensics.evidence.log.debugger_python import DebuggersPython
 from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_forms import OOPS
-from vllm_forensics.evidence.log.native_frame import Frame, call_of, frame_in, frame_of_anybody
-from vllm_forensics.evidence.log.phrases import base_name, clue_at
+from vllm_forensics.evidence.log.native_frame import (
+    Frame,
+    call_of,
+    completed,
+    frame_in,
+    frame_of_anybody,
+)
+from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
@@ -55,8 +61,6 @@ _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]
 """Open MPI's, which it prints in its signal handler alone."""
 _RAY: Final = re.compile(r"/\S{1,240}\.so[\d.]{0,20}\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]")
 """Ray's, which it prints where it gives up."""
-_FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
-"""gdb breaks long frames: the library stands on the next line."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
 _TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
@@ -147,11 +151,10 @@ class NativeBlock:
             return True
         if self._is_apples(text):
             return True
-        if self._calls and self._calls[-1].module is None and text.lstrip().startswith("from /"):
-            match = _FROM.match(text)
-            if match is not None:
-                self._calls[-1] = replace(self._calls[-1], module=base_name(match["module"]))
-                return True
+        if self._calls and (fuller := completed(self._calls[-1], text)) is not None:
+            self._calls[-1] = fuller
+            self._silent = 0
+            return True
         frame = self._frame(text)
         if frame is None:
             return False

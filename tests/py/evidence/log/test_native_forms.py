@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vllm_forensics.evidence.log.native_forms import FORMS, Form
-from vllm_forensics.evidence.log.native_frame import frame_in
+from vllm_forensics.evidence.log.native_frame import completed, frame_in
+from vllm_forensics.model.incident import NativeCall
 
 each_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.writer)
 
@@ -42,3 +43,50 @@ def test_a_debugger_names_the_interpreters_own_sources_and_no_module() -> None:
 
     assert frame is not None
     assert (frame.call.function, frame.call.module) == ("call_it", "python")
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "line"),
+    [
+        ('  File "/src/f.cc", line 12, in ns::f()', "/src/f.cc", 12),
+        ('  File "<unknown>", line 0, in ns::f()', None, None),
+        ("#0  0x00007f1be0001234 in f (a=1) at src/f.c:12", "src/f.c", 12),
+        ("#0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so", None, None),
+        (" 4 0x0000000000012345 f()  /src/f.c:12", "/src/f.c", 12),
+        (" #4 0x00005581c0de1234 f(int) /src/f.cpp:12:3", "/src/f.cpp", 12),
+        ("  * frame #0: 0x00000001038b1019 lib.dylib`f at f.cpp:12:3", "f.cpp", 12),
+        (" 1# ns::f(int) at /src/f.cpp:12", "/src/f.cpp", 12),
+        ("==42==    by 0x4C31234: f (f.c:12)", "f.c", 12),
+        ("   at Ns.Pool.Take(Int32) in /src/pool.cs:line 12", "/src/pool.cs", 12),
+        ("/src/pool.zig:88:12: 0x1034abc in take (serve)", "/src/pool.zig", 88),
+        ("[2] ns::f(int) (/src/f.cpp:12)", "/src/f.cpp", 12),
+        ("f at /src/f.jl:12", "/src/f.jl", 12),
+    ],
+)
+def test_a_frame_keeps_the_source_that_its_line_tells(
+    text: str, file: str | None, line: int | None
+) -> None:
+    frame = frame_in(text) or frame_in(text, "Julia")
+
+    assert frame is not None
+    assert (frame.call.file, frame.call.line) == (file, line)
+
+
+@pytest.mark.parametrize(
+    ("below", "told"),
+    [
+        ("             at ./src/pick.rs:3:39", ("./src/pick.rs", 3, None)),
+        ("\t/opt/app/pool.go:42 +0x22", ("/opt/app/pool.go", 42, None)),
+        ("    from /lib/libexample.so.1", (None, None, "libexample.so.1")),
+    ],
+)
+def test_the_line_below_a_frame_completes_it(
+    below: str, told: tuple[str | None, int | None, str | None]
+) -> None:
+    bare = NativeCall(function="f", module=None)
+
+    call = completed(bare, below)
+
+    assert call is not None
+    assert (call.file, call.line, call.module) == told
+    assert completed(bare, "  5: ns::g") is None

@@ -1,0 +1,53 @@
+"""The stack that an answer shows: from the place on, with sources, then Python's."""
+
+from tests.py.support.incidents import incident_of
+
+from vllm_forensics.model.stack import FrameKind
+
+DUMP = (
+    "Fatal Python error: Segmentation fault",
+    "",
+    "Current thread 0x00007f1be0005678 (most recent call first):",
+    '  File "/opt/app/serve.py", line 12 in step',
+    '  File "/opt/app/serve.py", line 40 in <module>',
+)
+TORCH = (
+    "!!!!!!! Segfault encountered !!!!!!!",
+    '  File "./signal/../sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c", line 0, in 0x00007fca1',
+    '  File "/src/fill.cpp", line 7, in ns::fill(float*)',
+    '  File "<unknown>", line 0, in GOMP_parallel',
+    '  File "/src/run.cpp", line 9, in ns::run()',
+)
+
+
+def frames(*lines: str) -> list[tuple[str | None, str | None, int | None]]:
+    found = incident_of(*lines).first_death.frames
+    return [(frame.function, frame.file, frame.line) for frame in found]
+
+
+def test_handlers_frames_are_left_out_and_sources_kept() -> None:
+    death = incident_of(*TORCH).first_death
+
+    assert (death.function, death.file, death.line) == ("ns::fill", "/src/fill.cpp", 7)
+    assert frames(*TORCH) == [
+        ("ns::fill", "/src/fill.cpp", 7),
+        ("GOMP_parallel", None, None),
+        ("ns::run", "/src/run.cpp", 9),
+    ]
+
+
+def test_pythons_frames_follow() -> None:
+    found = incident_of(*DUMP).first_death.frames
+
+    assert [frame.kind for frame in found] == [FrameKind.PYTHON] * 2
+    assert frames(*DUMP)[0] == ("step", "/opt/app/serve.py", 12)
+
+
+def test_a_death_told_without_a_stack_has_none() -> None:
+    assert frames("Segmentation fault (core dumped)") == []
+
+
+def test_the_kernels_line_alone_is_no_stack() -> None:
+    line = "a[1]: segfault at 48 ip 10 sp 2 error 4 in x.so[10+20]"
+
+    assert frames(line) == []
