@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _TRACEBACK: Final = "VLLM_FORENSICS_TRACEBACK"
@@ -22,6 +24,20 @@ class ForensicsError(Exception):
 
 class EvidenceError(ForensicsError):
     """An input could not be read at all."""
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Put the path before what is told of evidence, where nothing else says which file it is.
+
+    Raises:
+        EvidenceError: the one that was raised in the block, with the path before its message.
+
+    """
+    try:
+        yield
+    except EvidenceError as error:
+        raise EvidenceError(f"{path} {error.message}", remedy=error.remedy) from error
 
 
 class ToolError(ForensicsError):

@@ -12,7 +12,7 @@ from typing import Final
 
 from vllm_forensics.capture.compressed import Source, expand
 from vllm_forensics.capture.core_sources import is_core
-from vllm_forensics.capture.files import open_regular
+from vllm_forensics.capture.files import open_regular, unopened
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.report import Failure
 
@@ -94,9 +94,10 @@ def _take(walk: _Walk, path: str, *, is_named: bool, depth: int = 0) -> None:
     try:
         status = os.stat(path)  # noqa: PTH116 - str with surrogates
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        what = "is a link in a circle" if getattr(error, "errno", None) == errno.ELOOP else reason
-        walk.failures.append(Failure(path=path, error=what, remedy=f"ls -l {shlex.quote(path)}"))
+        told = unopened(path, error)
+        is_circle = getattr(error, "errno", None) == errno.ELOOP
+        what = "is a link in a circle" if is_circle else told.message
+        walk.failures.append(Failure(path=path, error=what, remedy=told.remedy))
         return
     mark = (status.st_dev, status.st_ino)
     if mark in walk.seen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import shlex
@@ -30,20 +31,35 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise EvidenceError(
-            f"cannot be opened: {reason}",
-            remedy=f"ls -l {shlex.quote(os.fspath(path))}    # cores belong to their user",
-        ) from error
+        raise unopened(path, error) from error
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise EvidenceError(
-                f"is a {_kind(mode)}, not a file", remedy="give the core file itself"
-            )
+            raise EvidenceError(f"is a {_kind(mode)}", remedy="give the file itself")
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def unopened(path: str | os.PathLike[str], error: Exception) -> EvidenceError:
+    """What to tell of a file that cannot be opened, and what to look at: it, or what is there."""
+    name = os.fspath(path)
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    number = getattr(error, "errno", None)
+    if name == "-":
+        remedy = "save it as a file    # forensics log - and forensics asan - read it as it comes"
+        return EvidenceError("would be standard input, which is not read here", remedy=remedy)
+    if number == errno.EISDIR:
+        remedy = f"forensics report {shlex.quote(name)}    # reads all that a folder holds"
+        return EvidenceError("is a folder, not a file", remedy=remedy)
+    if number in {errno.ENOENT, errno.ENOTDIR}:
+        folder = os.path.dirname(name) or "."  # noqa: PTH120 - str with surrogates
+        remedy = f"ls -la {shlex.quote(folder)}    # what is there instead"
+    elif number in {errno.EACCES, errno.EPERM}:
+        remedy = f"ls -l {shlex.quote(name)}    # whose is it? as that user, or as root"
+    else:
+        remedy = f"ls -l {shlex.quote(name)}"
+    return EvidenceError(f"cannot be opened: {reason}", remedy=remedy)
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
@@ -77,10 +93,12 @@ def map_core(path: str | os.PathLike[str]) -> memoryview:
     data = map_file(path)
     head = bytes(data[:16])
     if not head.startswith(b"\x7fELF"):
-        what = "a text file" if _looks_like_text(bytes(data[:4096])) else "no ELF file"
+        is_text = _looks_like_text(bytes(data[:4096]))
         raise EvidenceError(
-            f"is {what}, not a core dump",
-            remedy="for logs: the program's core lies where core_pattern says",
+            f"is {'a text file' if is_text else 'no ELF file'}, not a core dump",
+            remedy="forensics log FILE    # the core itself lies where core_pattern says"
+            if is_text
+            else "forensics report FOLDER    # finds the cores among other files",
         )
     if len(data) > _LARGE_CORE and isinstance(data.obj, mmap.mmap):
         # A few pages of each stack are read. A disk whose read-ahead is 8 MiB brought 1.6 GB of a
@@ -162,9 +180,9 @@ def _looks_like_text(head: bytes) -> bool:
 def _kind(mode: int) -> str:
     kinds = (
         (stat.S_ISDIR, "folder without a core in it"),
-        (stat.S_ISFIFO, "FIFO"),
-        (stat.S_ISSOCK, "socket"),
-        (stat.S_ISCHR, "character device"),
-        (stat.S_ISBLK, "block device"),
+        (stat.S_ISFIFO, "FIFO, not a file"),
+        (stat.S_ISSOCK, "socket, not a file"),
+        (stat.S_ISCHR, "character device, not a file"),
+        (stat.S_ISBLK, "block device, not a file"),
     )
-    return next((name for test, name in kinds if test(mode)), "special file")
+    return next((name for test, name in kinds if test(mode)), "special file, not a regular one")

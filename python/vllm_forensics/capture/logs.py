@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from vllm_forensics.capture.compressed import PIECE, Source, expand
+from vllm_forensics.capture.files import unopened
 from vllm_forensics.capture.log_archive import (
     ZIP_MAGICS,
     has_zip_directory,
@@ -111,7 +113,7 @@ def _open(path: str, opened: ExitStack) -> IO[bytes]:
             return opened.enter_context(os.fdopen(descriptor, "rb", buffering=0))
         return opened.enter_context(Path(path).open("rb"))  # a pipe too: <(kubectl logs …)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+        raise unopened(path, error) from error
 
 
 def _raw(path: str, stream: IO[bytes]) -> Iterator[bytes]:
@@ -121,12 +123,10 @@ def _raw(path: str, stream: IO[bytes]) -> Iterator[bytes]:
         while piece := read(PIECE):
             yield piece
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: str, error: Exception) -> EvidenceError:
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return EvidenceError(f"could not be read to its end: {reason}", remedy=f"ls -l {Path(path)}")
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise EvidenceError(
+            f"could not be read to its end: {reason}", remedy=f"ls -l {shlex.quote(path)}"
+        ) from error
 
 
 def repository_root() -> str | None:

@@ -11,7 +11,7 @@ from typing import Final
 from vllm_forensics.capture.event_table import MAGIC, table_lines
 from vllm_forensics.capture.files import map_file, open_regular
 from vllm_forensics.capture.logs import STANDARD_INPUT, read_log
-from vllm_forensics.errors import EvidenceError, UsageError
+from vllm_forensics.errors import EvidenceError, UsageError, naming
 
 _BUFFER: Final = 1 << 20
 _MAX_LOAD: Final = 64 << 20
@@ -27,7 +27,8 @@ def read_load(path: str) -> str:
         UsageError: it is larger than any load that makes sense.
 
     """
-    data = map_file(path)
+    with naming(path):
+        data = map_file(path)
     if len(data) > _MAX_LOAD:
         raise UsageError(
             f"{path} is larger than 64 MiB", remedy="a load is one short line a request"

@@ -172,7 +172,10 @@ def minify_core(core: str, target: str, *, budget: int, keep: CoreContents | Non
     )
     if done.status != 0:
         said = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.status}"
-        raise ToolError(f"{core} could not be cut down: {said}", remedy="is it an x86-64 core?")
+        raise ToolError(
+            f"{core} could not be cut down: {said}",
+            remedy="forensics core CORE    # says what it is; df -h: is there room?",
+        )
 
 
 def remove_evidence(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.archive import Archive, is_archive, opened_archive
-from vllm_forensics.capture.files import is_regular_file, map_file
+from vllm_forensics.capture.files import is_regular_file, map_file, unopened
 from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.symbols import PlacedFile, SymbolPlace
@@ -63,6 +63,10 @@ def _in_folder(place: str) -> SymbolPlace:
     """All ELF files below a folder. Links to folders are not followed: they may lead in circles."""
     found = []
     seen = 0
+    try:
+        os.scandir(place).close()  # what cannot be listed below it is passed over
+    except OSError as error:
+        raise EvidenceError(f"{place} {unopened(place, error).message}", remedy=_REMEDY) from error
     for root, folders, names in os.walk(place):
         folders.sort()
         for name in sorted(names):

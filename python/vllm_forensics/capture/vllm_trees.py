@@ -81,7 +81,7 @@ def cache_folder() -> Path:
 def _tree_at(path: Path) -> VllmTree:
     if path.is_file():
         return _of_wheel_file(path)
-    path = path.resolve()
+    path = Path(os.path.realpath(path))  # which stands links in a circle
     inside = path / "vllm" / "__init__.py"
     if inside.is_file():
         return _described(path)

@@ -64,7 +64,10 @@ def cli() -> None:
 
 
 def _tell(error: ForensicsError) -> NoReturn:
-    click.echo(f"error  {error.message}\n       {error.remedy}", err=True)
+    from vllm_forensics.cli.output import error_text
+    from vllm_forensics.render.clean import escape  # evidence may be quoted in it
+
+    click.echo(error_text(escape(error.message), escape(error.remedy)), err=True)
     sys.exit(2)
 
 

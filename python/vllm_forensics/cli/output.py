@@ -27,6 +27,11 @@ def wants_color(*, no_color: bool, to_file: bool) -> bool:
     return not refused and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def error_text(message: str, remedy: str) -> str:
+    """An error as every command shows it: what happened, and below it what to do."""
+    return f"error  {message}\n       {remedy}"
+
+
 def terminal_width() -> int:
     """Columns of the terminal; 80 where there is none."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)

@@ -122,7 +122,9 @@ class Options:
             UsageError: it is none.
 
         """
-        return self._merged(_typed(self.run.make_context("sandbox", _words(text, self.run))), base)
+        return self._merged(
+            _typed(self.run.make_context("forensics sandbox run", _words(text, self.run))), base
+        )
 
     def change_of(self, base: Recording) -> Wanted:
         """A recording's run with the options that were typed."""
@@ -133,7 +135,7 @@ class Options:
         return self._merged({"load": file}, None)
 
     def _merged(self, own: Mapping[str, Any], base: Recording | None) -> Wanted:
-        values = self.run.make_context("sandbox", []).params
+        values = self.run.make_context("forensics sandbox run", []).params
         typed = {**self.given, **own}
         if base is not None:
             values |= _of_recording(base)

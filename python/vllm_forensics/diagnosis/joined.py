@@ -32,6 +32,10 @@ from vllm_forensics.model.stack import FrameKind
 _MAX_UNATTACHED: Final = 60
 _NO_CORE_YET: Final = ("forensics core", "forensics run -", "dmesg ")
 """Steps that are of no use where there is a core."""
+_NO_DEATH: Final = (
+    "dmesg -T | tail -100    # does the kernel tell of a fault, or of a lack of memory?",
+    "forensics report FOLDER    # with the dead process's own output too: its standard error",
+)
 _NO_ORDER: Final = (
     "Several sources tell of deaths, and no common clock says which came first: the order is that "
     "of the files."
@@ -197,7 +201,7 @@ def report_of(joined: Joined, rest: JoinedReport) -> JoinedReport:
         processes=joined.processes,
         echoes=told.echoes if told is not None else (),
         unattached=joined.unattached,
-        next_steps=told.next_steps if told is not None else (),
+        next_steps=told.next_steps if told is not None else _NO_DEATH,
         cores_of_first=told.cores if told is not None else (),
         incidents=joined.incidents,
         bugs=joined.bugs,

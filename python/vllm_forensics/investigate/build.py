@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +77,7 @@ def build_project(request: ProjectRequest, watcher: Watcher) -> BuildManifest:
         ToolError: the build failed, or no native code came out of it.
 
     """
-    source, beside = request.source.resolve(), request.source.resolve()
+    source = beside = Path(os.path.realpath(request.source))  # which stands links in a circle
     if source.is_file():
         beside = Path.cwd()
         source = unpack_sources(source, beside / _FOLDER / "sources")

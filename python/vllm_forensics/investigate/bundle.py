@@ -25,7 +25,7 @@ from vllm_forensics.capture.private_folder import private_folder
 from vllm_forensics.capture.supervisor import CoreContents, minify_core
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER
 from vllm_forensics.diagnosis.signature import signed
-from vllm_forensics.errors import ToolError, UsageError
+from vllm_forensics.errors import ToolError, UsageError, naming
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.investigate.core_crash import crash_of
 from vllm_forensics.investigate.module_store import ModuleStore
@@ -73,7 +73,11 @@ def make_bundle(core: str, options: BundleOptions, triage: TriageOptions) -> Bun
         raise UsageError(f"{core} holds {len(cores)} cores", remedy="forensics bundle CORE")
     name = cores[0].rsplit("/", 1)[-1]
     target = Path(options.output or f"{name}.bundle.tar.zst")
-    with private_folder("forensics-bundle-") as folder, opened_core(cores[0]) as kept:
+    with (
+        naming(cores[0]),
+        private_folder("forensics-bundle-") as folder,
+        opened_core(cores[0]) as kept,
+    ):
         triage = with_kept_modules(triage, kept)
         store = ModuleStore(triage.executable, triage.symbols, triage.sysroot)
         notes = CoreImage(map_core(kept.file), store)

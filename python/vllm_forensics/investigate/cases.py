@@ -24,7 +24,7 @@ from vllm_forensics.model.run import RunReport
 from vllm_forensics.model.sanitizer_sieve import signature_key
 from vllm_forensics.render.clean import clean
 from vllm_forensics.render.wire import crash_to_wire
-from vllm_forensics.store.cases import opened_cases
+from vllm_forensics.store.cases import is_there, opened_cases
 from vllm_forensics.store.location import cases_path
 
 _LARGEST_EXAMPLE: Final = 64 << 10
@@ -55,7 +55,7 @@ def list_cases(prefix: str = "", *, whole: bool = False) -> CaseListing:
 
     """
     path = cases_path()
-    if not path.exists():
+    if not is_there(path):
         return CaseListing(store=str(path), cases=())
     with opened_cases(path) as store:
         return CaseListing(store=str(path), cases=store.cases(prefix, whole=whole))
@@ -165,7 +165,9 @@ class CaseRecorder:
 
     def _fail(self, error: StoreError) -> None:
         self._waiting = []
-        self.failure = Failure(path=str(self._path), error=error.message, remedy=error.remedy)
+        path = str(self._path)
+        said = error.message.removeprefix(path).lstrip(": ")  # it is told once
+        self.failure = Failure(path=path, error=said, remedy=error.remedy)
 
     def _sighting(self, crash: Crash) -> Sighting:
         """The deepest crash of each signature is the one that is kept as its example."""

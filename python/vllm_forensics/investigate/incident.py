@@ -11,7 +11,8 @@ from vllm_forensics.diagnosis.incident import explain_incidents
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.journal_text import as_log
 from vllm_forensics.evidence.log.scan import parse_incident_log
-from vllm_forensics.evidence.source_kind import HEAD, kind_of
+from vllm_forensics.evidence.source_kind import HEAD
+from vllm_forensics.investigate.not_a_log import not_a_log
 from vllm_forensics.model.incident import Incident, IncidentAnswer, IncidentReading
 from vllm_forensics.model.report import Failure
 
@@ -65,7 +66,7 @@ def _read(path: str) -> Iterator[tuple[str, IncidentReading | None, Failure | No
             errors: list[EvidenceError] = []
             source = Source(log.pieces)
             head = source.peek(HEAD)
-            binary = _binary(log.name, head)
+            binary = not_a_log(log.name, head)
             if binary is not None:
                 yield log.name, None, binary
                 continue
@@ -76,20 +77,6 @@ def _read(path: str) -> Iterator[tuple[str, IncidentReading | None, Failure | No
             yield log.name, reading, failure
     except EvidenceError as error:
         yield path, None, Failure(path=path, error=error.message, remedy=error.remedy)
-
-
-def _binary(name: str, head: bytes) -> Failure | None:
-    """The words of every message stand in the memory of a core too, and nobody said them."""
-    if kind_of(head) is not None:
-        return None
-    is_elf = head.startswith(b"\x7fELF")
-    return Failure(
-        path=name,
-        error=f"is {'a core or a program' if is_elf else 'no text'}, not a log",
-        remedy="forensics report FOLDER takes cores and logs together"
-        if is_elf
-        else "give the log as text; compressed ones and archives are expanded",
-    )
 
 
 def _until_damage(pieces: Iterator[bytes], errors: list[EvidenceError]) -> Iterator[bytes]:

@@ -86,7 +86,7 @@ def investigate_report(paths: Sequence[str], options: TriageOptions) -> JoinedRe
             next_steps=(),
             symbolization=namer.outcome if namer is not None else None,
             failures=(*gathered.failures, *failures, *noted),
-            complete=gathered.complete and not failures,
+            complete=gathered.complete and not failures and bool(gathered.sources),
         ),
     )
 

@@ -36,6 +36,7 @@ from vllm_forensics.model.record import dataclass
 from vllm_forensics.model.report import Crash, Failure
 
 _MATCH: Final = f"MESSAGE_ID={COREDUMP_MESSAGE}"
+_JOURNAL: Final = "systemd's journal"
 _MAX_TEXT: Final = 256 << 20
 _LAG_S: Final = 5.0
 """The core is written a little after the fault that its record tells the time of."""
@@ -95,9 +96,25 @@ def live_journal(since_s: float | None) -> Told:
     try:
         found = _asked(_MATCH, since_s=since_s)
     except ToolError as error:
-        failure = Failure(path="systemd's journal", error=error.message, remedy=error.remedy)
+        failure = Failure(path=_JOURNAL, error=error.message, remedy=error.remedy)
         return Told(failures=(failure,))
-    return _parted(found, "systemd's journal")
+    return _parted(found, _JOURNAL) if found else Told(failures=(_nothing_live(since_s),))
+
+
+def _nothing_live(since_s: float | None) -> Failure:
+    """A machine without a journal is another matter than a journal without a crash."""
+    if not has_journal():
+        return Failure(
+            path=_JOURNAL,
+            error="is not kept here: neither /var/log/journal nor /run/log/journal is a folder",
+            remedy="forensics core    # looks for cores in folders; forensics doctor says in which",
+        )
+    return Failure(
+        path=_JOURNAL,
+        error="tells of no core dump" + (" since then" if since_s is not None else ""),
+        remedy="coredumpctl list    # only what systemd-coredump took: "
+        "cat /proc/sys/kernel/core_pattern",
+    )
 
 
 def newest_told(newest: Sequence[str]) -> Told:
@@ -112,7 +129,7 @@ def newest_told(newest: Sequence[str]) -> Told:
         return Told(paths=tuple(newest))
     if any((written_s(core) or 0.0) + _LAG_S > record.seconds for core in newest):
         return Told(paths=tuple(newest))
-    return _parted([record], "systemd's journal")
+    return _parted([record], _JOURNAL)
 
 
 def with_live_records(told: Told) -> Told:

@@ -120,7 +120,8 @@ def _nothing(path: str, reading: LogReading) -> Failure:
     if reading.size_bytes == 0:
         error = "is empty: no sanitizer report"
     else:
-        error = f"holds no sanitizer report in {reading.lines:,} lines"
+        lines = f"{reading.lines:,} line{'' if reading.lines == 1 else 's'}"
+        error = f"holds no sanitizer report in {lines}"
         if reading.seen_instead:
             error += "; mentioned only: " + " · ".join(reading.seen_instead)
     return Failure(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vllm_forensics.capture.compressed import Source
 from vllm_forensics.capture.logs import open_logs
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
+from vllm_forensics.evidence.source_kind import HEAD
+from vllm_forensics.investigate.not_a_log import not_a_log
 from vllm_forensics.model.report import Failure
 from vllm_forensics.model.sanitizer import LogReading
 
@@ -20,7 +23,11 @@ def read_logs(path: str) -> Iterator[tuple[str, LogReading | None, Failure | Non
     size, lines, silent = 0, 0, True
     try:
         for log in open_logs(path):
-            reading, failure = _read(log.name, log.pieces)
+            source = Source(log.pieces)
+            head = source.peek(HEAD)
+            reading, failure = _read(log.name, source.rest())
+            if failure is None and not reading.reports and not log.in_archive:
+                failure = not_a_log(log.name, head)
             if log.in_archive and not reading.reports:
                 size += reading.size_bytes
                 lines += reading.lines

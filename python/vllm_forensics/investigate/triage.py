@@ -144,7 +144,7 @@ def triage_each(
 def _nothing(paths: Sequence[str], cores: Sequence[str]) -> tuple[Failure, ...]:
     if cores:
         return ()
-    error, where = "no core dump was found", ", ".join(paths) or "."
+    error, where = "no core dump was found", ", ".join(paths) or "in the usual folders"
     remedy = "cat /proc/sys/kernel/core_pattern; ulimit -c    # where would one be, and may it be?"
     return (Failure(path=where, error=error, remedy=remedy),)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def split_wheel(
     """
     wheel_path = output / Path(source).name
     archive_path = output / f"{Path(source).stem}-symbols.zip"
-    if wheel_path.resolve() == Path(source).resolve():
+    if os.path.realpath(wheel_path) == os.path.realpath(source):  # links in a circle stay names
         raise UsageError(
             f"the stripped wheel would overwrite {source}", remedy="give another --output DIR"
         )

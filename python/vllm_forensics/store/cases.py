@@ -55,6 +55,23 @@ def opened_cases(path: Path, wait_s: float = _WAIT_S) -> Iterator[CaseStore]:
         connection.close()
 
 
+def is_there(path: Path) -> bool:
+    """Is there a store already?
+
+    Raises:
+        StoreError: that cannot be asked.
+
+    """
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"{path} cannot be opened: {reason}", remedy=_ELSEWHERE) from error
+    return True
+
+
 class CaseStore:
     """An opened store. Its methods raise sqlite3.Error, which `opened_cases` translates."""
 

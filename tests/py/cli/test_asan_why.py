@@ -130,7 +130,7 @@ def test_a_leak_is_found_by_its_own_signature() -> None:
     [
         (f"{MANY}:99999", "no report 99999"),
         (str(RAW / "negative_app_log.txt"), "holds no sanitizer report"),
-        (str(RAW / "not there"), "could not be read"),
+        (str(RAW / "not there"), "cannot be opened"),
     ],
 )
 def test_what_cannot_be_found_is_said(one: str, said: str) -> None:

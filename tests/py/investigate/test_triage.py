@@ -10,6 +10,7 @@ from tests.py.support.reports import null_crash, recursion_crash
 
 from vllm_forensics.diagnosis import explain, rules
 from vllm_forensics.diagnosis.context import FaultContext
+from vllm_forensics.investigate import journal
 from vllm_forensics.investigate import triage as triaging
 from vllm_forensics.investigate.journal import Told
 from vllm_forensics.investigate.triage import (
@@ -129,7 +130,7 @@ def test_what_is_no_core_is_a_failure(tmp_path: Path) -> None:
     assert failure == Failure(
         path=str(tmp_path / "a.txt"),
         error="is a text file, not a core dump",
-        remedy="for logs: the program's core lies where core_pattern says",
+        remedy="forensics log FILE    # the core itself lies where core_pattern says",
     )
 
 
@@ -211,3 +212,19 @@ def test_a_mistake_in_a_deeper_reader_leaves_what_the_others_say(
     assert crash.depth is Depth.NOTES
     assert "ValueError: not enough values to unpack" in crash.gaps[0].what
     assert crash.gaps[0].what.endswith("it was looked into less deep")
+
+
+@pytest.mark.parametrize(
+    ("has_journal", "error"), [(True, "tells of no core dump"), (False, "is not kept here: ")]
+)
+def test_a_journal_that_knows_of_no_crash_is_told_from_none(
+    has_journal: bool, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "ask_journal", lambda *_, **__: b"")
+    monkeypatch.setattr(journal, "has_journal", lambda: has_journal)
+
+    report = triage([], replace(NOTES_ONLY, journal=True))
+
+    [failure] = report.failures
+    assert failure.path == "systemd's journal"
+    assert failure.error.startswith(error)

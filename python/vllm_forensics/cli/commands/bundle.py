@@ -39,7 +39,9 @@ class BundleCommandOptions:
     help="MB of what is in it, before it is compressed; half of it at most for the core.",
 )
 @click.option("--include-secrets", is_flag=True, help="Keep environment and arguments.")
-@click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
+@click.option(
+    "--executable", type=click.Path(exists=True), help="The program, if it is elsewhere here."
+)
 @click.option(
     "--sysroot",
     type=click.Path(exists=True, file_okay=False),

@@ -25,8 +25,8 @@ from vllm_forensics.cli.options import (
     TIMEOUT,
     format_option,
 )
-from vllm_forensics.cli.output import ProgressLine, emit, terminal_width, wants_color
-from vllm_forensics.errors import UsageError
+from vllm_forensics.cli.output import ProgressLine, emit, error_text, terminal_width, wants_color
+from vllm_forensics.errors import EvidenceError, UsageError, naming
 from vllm_forensics.investigate.herd import Progress
 from vllm_forensics.investigate.symbol_index import SymbolIndex, open_symbols
 from vllm_forensics.investigate.triage import (
@@ -78,7 +78,9 @@ class CoreOptions:
 @click.argument("paths", nargs=-1, type=click.Path(readable=False))  # triage says what is wrong
 @format_option()
 @OUTPUT
-@click.option("--executable", type=click.Path(), help="The program, if it is elsewhere here.")
+@click.option(
+    "--executable", type=click.Path(exists=True), help="The program, if it is elsewhere here."
+)
 @click.option(
     "--sysroot",
     type=click.Path(exists=True, file_okay=False),
@@ -290,7 +292,11 @@ def _open_gdb(paths: tuple[str, ...], settings: TriageOptions) -> None:
             f"--gdb opens one core, but {len(cores)} were named", remedy="forensics core --gdb CORE"
         )
     # The links, and what was expanded, must last as long as gdb and be gone after it.
-    with private_folder("forensics-gdb-") as folder, opened_core(cores[0], str(folder)) as kept:
+    with (
+        naming(cores[0]),
+        private_folder("forensics-gdb-") as folder,
+        opened_core(cores[0], str(folder)) as kept,
+    ):
         if settings.debuginfod:
             settings = _with_fetched(kept.file, settings)
         if not settings.symbols and kept.file == cores[0]:
@@ -319,5 +325,18 @@ def _print_audit(paths: tuple[str, ...], chosen: CoreOptions, symbols: SymbolInd
     from vllm_forensics.investigate.audit import audit_core
     from vllm_forensics.render.audit import render_audit
 
-    audits = [audit_core(core, chosen.executable, symbols) for core in find_cores(paths)]
-    emit(render_audit(clean(tuple(audits)), terminal_width()), chosen.output)
+    audits, unread = [], []
+    cores = find_cores(paths)
+    if not cores:
+        raise UsageError("no core dump was found", remedy="forensics core --audit CORE")
+    for core in cores:
+        try:
+            audits.append(audit_core(core, chosen.executable, symbols))
+        except EvidenceError as error:
+            unread.append(clean(error_text(f"{core} {error.message}", error.remedy)))
+    if audits:
+        emit(render_audit(clean(tuple(audits)), terminal_width()), chosen.output)
+    for text in unread:
+        click.echo(text, err=True)
+    if not audits:
+        raise click.exceptions.Exit(2)

@@ -60,8 +60,18 @@ class ReportCommandOptions:
     metavar="PLACE",
     help="A folder, wheel, zip or file with debug information. Repeatable.",
 )
-@click.option("--executable", metavar="FILE", help="The program, where it is not at its old path.")
-@click.option("--sysroot", metavar="DIR", help="Files of the machine that crashed.")
+@click.option(
+    "--executable",
+    type=click.Path(exists=True),
+    metavar="FILE",
+    help="The program, where it is not at its old path.",
+)
+@click.option(
+    "--sysroot",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Files of the machine that crashed.",
+)
 @click.option("--no-gdb", is_flag=True, help="Stacks alone: faster, without values.")
 @TIMEOUT
 @ALL_FRAMES
