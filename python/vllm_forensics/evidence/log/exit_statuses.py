@@ -137,6 +137,15 @@ STATUSES: Final = Family(
             of_another=True,
         ),
         *_windows(),
+        Phrase(  # an older Windows' event: the code stands nowhere
+            ClueKind.CHILD,
+            "aulting application ",
+            r"^\W{0,4}Faulting application (?P<name>[\w .+-]{1,80}\.exe), version [\d.]{1,40},"
+            r"(?: faulting module (?P<module>[\w.+-]{1,80}\.\w{2,4}),)?",
+            "Faulting application serve.exe, version 2.0.1.0, faulting module pool.dll, version "
+            "1.0.0.0, fault address 0x0084241d.",
+            of_another=True,
+        ),
         Phrase(  # .NET's test runs
             ClueKind.CHILD,
             " means SIG",

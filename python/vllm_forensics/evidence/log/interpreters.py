@@ -110,10 +110,18 @@ _FAULTS: Final = (
     (  # Visual Studio
         ": 0xC0000005: ",
         r"(?:Unhandled exception|Exception thrown) at 0x[0-9A-Fa-f]{6,16} "
-        r"(?:\((?P<module>[\w.-]{1,80})\) )?in [\w .-]{1,80}: 0xC0000005: "
+        r"(?:\((?P<module>[\w.-]{1,80})\) )?in (?P<name>[\w .-]{1,80}): 0xC0000005: "
         r"(?P<detail>Access violation .{0,80})",
         "Unhandled exception at 0x00007FF612341234 in serve.exe: 0xC0000005: Access violation "
         "reading location 0x0000000000000048.",
+        "SIGSEGV",
+    ),
+    (  # .NET, in the event log
+        "internal error in the .NET Runtime at IP ",
+        r"\bThe process was terminated due to an (?P<detail>internal error in the \.NET Runtime) "
+        r"at IP .{1,80} with exit code c0000005\b",
+        "Description: The process was terminated due to an internal error in the .NET Runtime at "
+        "IP 00007FFBA4C11EA9 (00007FFBA4A60000) with exit code c0000005.",
         "SIGSEGV",
     ),
     (  # Vivado

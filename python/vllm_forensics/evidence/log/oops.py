@@ -71,6 +71,11 @@ _WAITS: Final = (
         "[ 1234.567890] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [serve:4242]",
     ),
     (
+        "BUG: soft lockup",
+        r"\bwatchdog: (?P<detail>BUG: soft lockup)(?! - CPU)",
+        "# watchdog: BUG: soft lockup in the new kernel",
+    ),
+    (
         "hard LOCKUP on cpu",
         r"(?P<detail>Watchdog detected hard LOCKUP on cpu ?\d{1,5})",
         "[ 1234.567890] NMI watchdog: Watchdog detected hard LOCKUP on cpu 3",

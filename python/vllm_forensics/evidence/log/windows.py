@@ -92,6 +92,9 @@ _TABLE: Final = 16
 _NO_MODULE: Final = ("StackHash_", "unknown")
 
 
+_FLAT: Final = re.compile(r"\bFaulting application name: .{1,300}  Exception code: 0x")
+
+
 class WindowsBlock:
     """One record, while it is read."""
 
@@ -104,8 +107,12 @@ class WindowsBlock:
         self._count = -1
 
     def feed(self, line: LogLine) -> bool:
-        """Take the line in, where it is a field."""
+        """Take the line in, where it is a field, or where all stand in one line."""
         self._left -= 1
+        if _FLAT.search(line.text) is not None:
+            found = {name: pattern.search(line.text) for name, pattern in _FIELDS.items()}
+            self._fields |= {name: match[name] for name, match in found.items() if match}
+            return True
         text = self._numbered(line.text)
         for name, pattern in _FIELDS.items():
             match = pattern.match(text)
@@ -154,7 +161,9 @@ class WindowsBlock:
 
 def open_record(line: LogLine) -> WindowsBlock | None:
     """A record that begins in this line."""
-    is_record = any(_FIELDS[name].match(line.text) for name in ("name", "module"))
+    is_record = _FLAT.search(line.text) is not None or any(
+        _FIELDS[name].match(line.text) for name in ("name", "module")
+    )
     if not is_record and _SIGNATURE.match(line.text) is None:
         return None
     block = WindowsBlock(line)

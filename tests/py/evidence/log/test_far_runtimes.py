@@ -253,3 +253,38 @@ def test_watchmans_handler_and_check() -> None:
 
     assert (killed.signal, killed.function) == ("SIGSEGV", "age_out")
     assert ended.signal == "SIGABRT"
+
+
+def test_an_event_of_windows_in_one_line() -> None:
+    first = death(
+        "2019 Aug 29 23:10:20 WinEvtLog: Application: ERROR(1000): Faulting application name: "
+        "pool-agent.exe, version: 0.0.0.0, time stamp: 0x5d68bcfc  Faulting module name: "
+        "take.dll, version: 0.0.0.0, time stamp: 0x5d68bcfc  Exception code: 0xc0000005  Fault "
+        "offset: 0x000014fd  Faulting process id: 0xfd8\n"
+    )
+
+    assert (first.name, first.module, first.pid) == ("pool-agent.exe", "take.dll", 4056)
+    assert first.signal == "SIGSEGV"
+
+
+def test_an_older_event_of_windows_names_its_program() -> None:
+    first = death(
+        "Event Type: Error\nFaulting application pool.exe, version 2.0.1.0, faulting module "
+        "unknown, version 0.0.0.0, fault address 0x0084241d.\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("pool.exe", CauseClass.UNKNOWN)
+
+
+def test_dotnets_event_and_visual_studios_name() -> None:
+    event = death(
+        "Description: The process was terminated due to an internal error in the .NET Runtime at "
+        "IP 00007FFBA4C11EA9 (00007FFBA4A60000) with exit code c0000005.\n"
+    )
+    fault = death(
+        "Unhandled exception at 0x77c4acfa in PoolService.exe: 0xC0000005: Access violation "
+        "reading location 0x00000014.\n"
+    )
+
+    assert event.signal == fault.signal == "SIGSEGV"
+    assert fault.name == "PoolService.exe"
