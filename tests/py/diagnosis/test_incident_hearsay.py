@@ -53,6 +53,12 @@ def test_a_glossary_does_not_take_back_what_was_stated() -> None:
     assert death.signal == "SIGSEGV"
 
 
+def test_who_wishes_for_more_and_says_what_happens_to_his_own_is_believed() -> None:
+    death = incident_of("# Return a status for this", "", "My server gets killed here.").first_death
+
+    assert death.signal == "SIGKILL"
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -32,7 +32,8 @@ DEATH: Final = re.compile(
 """A fatal signal, by its name or status, or in somebody's words."""
 _SEGMENTS: Final = {"se", "er"}
 HEAP: Final = re.compile(
-    r"(?ia)(?<![\w.-])(?:dou?ble[ -]free|heap[ -](?:corruption|(?:buffer[ -])?overflow|"
+    r"(?ia)(?<![\w.-])(?:dou?ble[ -]free(?: (?:or )?corruption)?|"
+    r"heap[ -](?:corruption|(?:buffer[ -])?overflow|"
     r"use[ -]after[ -]free)|memory corruption|use[ -]after[ -]free|stack[ -]smashing|"
     r"corrupted (?:size|double)|(?:free|malloc|realloc)\(\): [a-z])"
 )

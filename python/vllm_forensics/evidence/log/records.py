@@ -153,13 +153,15 @@ class Record:
         if clue.source == "ray" and clue.name is None and self._actor is not None:
             line, name = self._actor
             return replace(clue, name=name) if clue.line - line <= _HEADING else clue
-        if clue.text.startswith(_CORED):
+        if (named := _GENERATED.match(clue.text)) is not None:  # a paste that lost its line breaks
+            self._program = named["name"]
+        if _CORED in clue.text:
             threads, self._threads = self._threads, set()
             program, self._program = self._program, None
             pid = threads.pop() if len(threads) == 1 else None
             return replace(clue, pid=pid, name=program)
         if clue.kind is ClueKind.SIGNAL:
-            is_gdbs = clue.text.startswith(_RUN) and clue.name is None
+            is_gdbs = _RUN in clue.text and clue.name is None
             return self._with_import(replace(clue, name=self._program) if is_gdbs else clue)
         if clue.kind is ClueKind.CHILD and clue.line - self._root <= _TABLE:
             return replace(clue, is_root=True)

@@ -92,7 +92,9 @@ _SAW: Final = lazily(
 _MINE: Final = lazily(
     r"\b(?:I|[Ww]e)(?:['\u2019](?:m|re|ve)| am| are| have| keep)?(?: now| still| also| just)? "
     r"(?:get|see|hit|got|saw|encounter|experience|face|fac|r[au]n(?:ning)? in)"
-    r"(?:s|ed|d|ing|ting|ting)?\b"
+    r"(?:s|ed|d|ing|ting|ting)?\b|"
+    r"\b(?:[Mm]y|[Oo]ur) (?:\w{2,20} ){1,3}"
+    r"(?:killed|crash(?:es|ed)|die[sd]|segfaults|aborts|hangs)\b"
 )
 _SUBJECT: Final = lazily(
     r"(?i)(?:\b(?:it|which|and|then|that|\w*(?:server|python|script|program|process|engine|core|"

@@ -32,6 +32,7 @@ def crash_in(text: str) -> re.Match[str]:
         "Test suite segfaults on 3.13",
         "Random sigsegvs",
         "double free error in the pool",
+        "Double free corruption at exit",
         "[Bug]: engine dies when loading",
         "Lots of core dumps when a tutorial runs",
         "Segfault / crash on exit",
