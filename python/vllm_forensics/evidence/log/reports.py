@@ -115,6 +115,10 @@ def is_mine(line: str) -> bool:
     return _MINE.search(line) is not None
 
 
+_BUG: Final = lazily(r"(?i)\W{0,4}(?:[\[(][^\])]{0,20}bug[^\])]{0,20}[\])]|bug\b[^:]{0,20}:)")
+"""The mark of a report: what follows is one, whatever it names."""
+
+
 class Form(Enum):
     """How people write: the shorter, the less is said of who saw what."""
 
@@ -170,6 +174,8 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
 def _is_attribute(crash: re.Match[str], after: str) -> bool:
     """Is a title about another thing, that the crash is only said of?"""
     if is_verb(crash) or status_of(crash) is not None or "dump" in crash[0]:
+        return False
+    if _BUG.match(crash.string) is not None:
         return False
     return _ATTRIBUTE.match(after) is not None
 

@@ -34,6 +34,7 @@ def crash_in(text: str) -> re.Match[str]:
         "double free error in the pool",
         "Double free corruption at exit",
         "[Bug]: engine dies when loading",
+        "[BUG_UI] Crash pool on loading",
         "Lots of core dumps when a tutorial runs",
         "Segfault / crash on exit",
         "Stack smashing detected when printing",
