@@ -69,6 +69,7 @@ def test_who_wishes_for_more_and_says_what_happens_to_his_own_is_believed() -> N
         ("# a handler for SIGSEGV", "", "I want to print the stack when a SIGSEGV happens."),
         ("# Segfault", "", "Fixes #12"),
         ("# double free / heap corruption spotter", "", "It keeps each address that was freed."),
+        ("# A guard's choices", "", "The guard killed some processes of the group."),
         ("# serve 1.4", "", "### Stability and Crashes", "It starts sooner."),
         ("# Trap signals", "", "* include SIGSEGV in the signals that are trapped"),
         ("# Extend the kill messages", "", 'The words "exitCode=137" are all that there is.'),

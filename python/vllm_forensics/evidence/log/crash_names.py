@@ -12,9 +12,10 @@ _FAULT: Final = r"f(?=[a-z]{0,3}u)(?=[a-z]{0,4}t)[alut]{3,5}"
 """`fault`, and how it is mistyped."""
 _STATUS: Final = r"139|13[2456]"
 _KILLED: Final = (
-    r"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?killed"
-    r"(?! (?:by (?!oom|the oom|the kernel)|it\b|the\b|my\b|an?\b|all\b|off\b|process))"
+    r"killed(?! (?:by (?!oom|the oom|the kernel)|(?:it|the|my|an?|all|off|some|any|other|several|"
+    r"many|its|their|your|our)\b|process))"
 )
+"""Was, and not: killed another."""
 _ABROAD: Final = {word.lower(): signal for word, signal in WORDS if word.replace(" ", "").isalpha()}
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
@@ -22,7 +23,8 @@ DEATH: Final = re.compile(
     r"SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
     r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
-    rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|{_KILLED}|"
+    rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
+    rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
     rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|"
@@ -46,7 +48,7 @@ HANG: Final = re.compile(
 """A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
-    r"dies|died|dying|killed|panics|panicked|quits? unexpectedly|"
+    rf"dies|died|dying|{_KILLED}|panics|panicked|quits? unexpectedly|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"
     r"(?![\w-])|"

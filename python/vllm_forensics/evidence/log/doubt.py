@@ -36,7 +36,7 @@ _WITNESS: Final = lazily(
 )
 """Who speaks of himself tells what he saw, and not what there is to be seen."""
 _DOUBT: Final = lazily(
-    rf"(?i)\b(?:{_MAY}|can|should|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
+    rf"(?i)(?<![\w-])(?:{_MAY}|can|should|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
     r"possib(?:le|ly|ility)|likely|chance|risk|ever|unless|whether|how to|handl(?:e[sd]?|ing)|"
     r"like (?:an?|the)|either|without|no longer|no more|cannot|can't|reasons?|causes:|"
     r"seem(?:s|ed)? to (?:cause|lead|result)|"
@@ -89,7 +89,7 @@ _EXPLAINED_AT_ALL: Final = lazily(
     r": (?:an?|the) "
 )
 _MENDS: Final = lazily(
-    rf"(?i)(?<!not )(?<!n't )\b(?:{MEND}{_FORM}|no longer|regression test|closes)\b"
+    rf"(?i)(?<!not )(?<!n't )(?<![\w-])(?:{MEND}{_FORM}|no longer|regression test|closes)\b"
 )
 _TIME: Final = lazily(r"\b\d\d:\d\d:\d\d\b")
 _MENDED: Final = lazily(

@@ -86,6 +86,13 @@ KERNEL: Final = Family(
             "Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
             signal="SIGKILL",
         ),
+        Phrase(  # bcc's oomkill
+            ClueKind.MEMORY,
+            "OOM kill of PID ",
+            r"(?P<detail>OOM kill of PID (?P<pid>\d{1,20}) \(\"(?P<name>[^\"]{1,60})\"\).{0,200})",
+            'Triggered by PID 4240 ("serve"), OOM kill of PID 4242 ("python"), 9000 pages',
+            signal="SIGKILL",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "]: unhandled ",

@@ -29,7 +29,7 @@ _GAP: Final = (
     r"still|so)[\w'/-]{1,20}){0,5} \W{0,3}$"
 )
 """Between a verb and the crash that is its object stands no other verb."""
-_MENDING: Final = lazily(rf"(?i)\b(?:{DEALING}|(?<!\bit )report){FORM}{_GAP}")
+_MENDING: Final = lazily(rf"(?i)(?<![\w-])(?:{DEALING}|(?<!\bit )report){FORM}{_GAP}")
 """What is done with a crash, right before its name."""
 _MAKING: Final = lazily(
     rf"(?i)\b(?:{CHANGING}|let|mak|generat|creat|collect|captur|writ|updat|support|get|take|need|want|"
@@ -51,9 +51,13 @@ _ATTRIBUTE: Final = lazily(
     r"avec|lors|quand|beim?|mit|nach|wenn|con|cuando|com|quando|"
     r"sometimes|always|never|quite|very|similar|is|are|was|were|has|had|does|did|will|"
     r"occurs|happens|appears|persists|keeps|comes|remains|makes|causes|kills|leads|results|breaks|"
-    r"prevents|stops|caught|python)s?\b)[a-z]{3,20}(?![\w./(=-])"
+    r"prevents|stops|caught|"
+    r"python|game|app|application|daemon|server|client|program|plugin|browser|engine|system|vm)s?\b)[a-z]{3,20}(?![\w./(=-])"
 )
-"""Behind its name another noun, that the title is about: `crash dialog`, and no `crash on exit`."""
+"""Behind its name another noun, that the title is about: `crash dialog`, and no `crash on exit`.
+
+A program is none: who writes `crash game` means that it does.
+"""
 _OCCASION: Final = lazily(
     r"(?i)\b(?:on|upon|for|as|(?<!ing )or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"

@@ -34,6 +34,8 @@ def crash_in(text: str) -> re.Match[str]:
         "double free error in the pool",
         "Double free corruption at exit",
         "[Bug]: engine dies when loading",
+        "Crash daemon 2.1",
+        "pool-resolved crash",
         "[BUG_UI] Crash pool on loading",
         "Lots of core dumps when a tutorial runs",
         "Segfault / crash on exit",
