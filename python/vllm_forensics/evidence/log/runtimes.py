@@ -297,7 +297,7 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "!!!!!!! ",
-            r"!!!!!!! (?P<detail>(?P<signal>Segfault|\w[\w ]{3,40}) encountered) !!!!!!!",
+            r"!!!!!!! (?P<signal>Segfault|\w[\w ]{3,40}) encountered !!!!!!!",
             "!!!!!!! Segfault encountered !!!!!!!",
             signal="SIGSEGV",
         ),
