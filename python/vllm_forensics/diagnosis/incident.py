@@ -180,7 +180,7 @@ def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str
     if len(reading.processes) == 1:
         (only,) = reading.processes
         is_server = role_of_name(only.name) in {ProcessRole.API_SERVER, ProcessRole.CLIENT}
-        lived_on = only.last_line > first.line + _LAST_LINES
+        lived_on = not first.is_told and only.last_line > first.line + _LAST_LINES
         return (None, None) if is_server or lived_on or not only.name else (only.pid, only.name)
     return None, None
 

@@ -41,7 +41,8 @@ _FRAMES: Final = tuple(
     (re.compile(file), re.compile(function), role) for file, function, role in _BY_FRAME
 )
 _ENGINE: Final = re.compile(r"[Ee]ngine")
-_RANK: Final = re.compile(r"\bRank \d{1,5}\]")
+_RANK: Final = re.compile(r"\bRank \d{1,5}\]|[Cc]ollective operation|ProcessGroup(?:NCCL|Gloo)")
+"""Of what only the processes of a group do."""
 _CLASS: Final = re.compile(r"\b[A-Z]\w{0,40}?[a-z]\w{0,20}?[A-Z]\w{0,40}")
 _WORKER: Final = re.compile(r"WorkerProc|Worker failed|Scheduler hit|KilledWorker")
 _TELLERS: Final = {

@@ -444,3 +444,27 @@ def test_a_crash_in_a_title_is_not_the_exception_that_followed_it() -> None:
     death = incident_of("# worker 'gw1' crashed - internal error KeyError: <W gw1>", "", "so it is")
 
     assert death.first_death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_a_titles_fault_is_that_of_the_only_process_whose_lines_stand_below() -> None:
+    lines = [f"(RayWorkerWrapper pid=42) {at} 0x0000000000004493 ???()" for at in range(12, 24)]
+    death = incident_of("# [Bug]: Segmentation fault when running", "", *lines).first_death
+
+    assert (death.signal, death.pid, death.role) == ("SIGSEGV", 42, ProcessRole.RAY_ACTOR)
+
+
+@pytest.mark.parametrize(
+    "name", ["CUDA_ERROR_ILLEGAL_ADDRESS", "cudaErrorLaunchFailure", "hipErrorIllegalAddress"]
+)
+def test_a_kernels_error_is_known_by_its_name(name: str) -> None:
+    death = incident_of(
+        f"# [Bug] {name} in the fused path", "", "It is so since today."
+    ).first_death
+
+    assert death.cause.kind is CauseClass.GPU_ASYNC
+
+
+def test_who_waited_for_a_collective_operation_is_one_of_a_group() -> None:
+    death = incident_of("# Watchdog caught collective operation timeout: after a while").first_death
+
+    assert (death.cause.kind, death.role) == (CauseClass.HANG, ProcessRole.WORKER)

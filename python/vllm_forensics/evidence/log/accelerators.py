@@ -7,6 +7,14 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
+_DRIVERS: Final = (
+    "ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_ADDRESS_SPACE|INVALID_PC|"
+    "LAUNCH_FAILED|LAUNCH_TIMEOUT|HARDWARE_STACK_ERROR|ASSERT|ECC_UNCORRECTABLE"
+)
+_RUNTIMES: Final = (
+    "IllegalAddress|IllegalInstruction|MisalignedAddress|InvalidAddressSpace|InvalidPc|"
+    "LaunchFailure|LaunchTimeOut|HardwareStackError|Assert|ECCUncorrectable"
+)
 WATCHDOG: Final = Family(
     source="NCCL's watchdog",
     phrases=(
@@ -107,6 +115,20 @@ GPU: Final = Family(
                 f"RuntimeError: {runtime} error: an illegal memory access was encountered",
             )
             for runtime in ("HIP", "MUSA", "CNRT", "NPU function", "HCCL function")
+        ),
+        *(
+            Phrase(  # the names of errors that a kernel made
+                ClueKind.GPU,
+                needle,
+                rf"(?P<detail>\b{needle}(?:{names})\b.{{0,120}})",
+                f"RuntimeError: the driver says {needle}{names.partition('|')[0]}",
+                in_prose=True,
+            )
+            for needle, names in (
+                ("CUDA_ERROR_", _DRIVERS),
+                ("cudaError", _RUNTIMES),
+                ("hipError", _RUNTIMES),
+            )
         ),
         Phrase(
             ClueKind.GPU,
