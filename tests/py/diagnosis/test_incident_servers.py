@@ -392,6 +392,8 @@ def test_a_frame_of_which_nothing_is_known_has_no_function() -> None:
         "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
         "libc++abi: terminating due to uncaught exception of type vk::DeviceLostError: lost",
         "RuntimeError: synStatus=26 [Generic failure] Device acquire failed.",
+        "[  +0.000002] amdgpu 0000:03:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00841051",
+        "# Memory access fault - page not present or supervisor privilege, gfx1031",
         "RuntimeError: MUSA error: an illegal memory access was encountered",
         "RuntimeError: [TM][ERROR] CUDA runtime error: misaligned address /src/f.cc:12",
         "# [Bug]: \u62a5\u9519NPU function error: aclrtSync(event_), error code is 107020",
@@ -468,3 +470,22 @@ def test_who_waited_for_a_collective_operation_is_one_of_a_group() -> None:
     death = incident_of("# Watchdog caught collective operation timeout: after a while").first_death
 
     assert (death.cause.kind, death.role) == (CauseClass.HANG, ProcessRole.WORKER)
+
+
+@pytest.mark.parametrize(
+    ("title", "sentence"),
+    [
+        ("# [Bug]: vLLM hang", "See above."),
+        ("# VLLM seems be hang", "See above."),
+        ("# It ignores my requests", "I send nine requests but it starts to hang with ten."),
+    ],
+)
+def test_who_says_that_a_server_hangs_is_believed(title: str, sentence: str) -> None:
+    cause = incident_of(title, "", sentence).first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.HANG, Certainty.LIKELY)
+
+
+def test_a_gpu_without_a_fault_in_its_status_and_a_controllers_fault_are_none_of_a_gpus() -> None:
+    assert not incidents_of("amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00000000")
+    assert not incidents_of("# Memory access fault register of the controller", "", "Its bits.")

@@ -7,6 +7,10 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
+_FAULT_IN_TITLE: Final = (
+    r"^# (?=.{0,200}(?:GPU|gfx\d|\bMI\d{2,3}|ROCm|HIP\b|HSA|[Pp]age not present)).{0,160}?"
+    r"(?P<detail>[Mm]emory [Aa]ccess [Ff]ault\b.{0,100})"
+)
 _DRIVERS: Final = (
     "ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_ADDRESS_SPACE|INVALID_PC|"
     "LAUNCH_FAILED|LAUNCH_TIMEOUT|HARDWARE_STACK_ERROR|ASSERT|ECC_UNCORRECTABLE"
@@ -261,6 +265,22 @@ GPU: Final = Family(
                     "HSA_STATUS_ERROR_",
                     r"(?P<detail>HSA_STATUS_ERROR_\w{1,60}.{0,120})",
                     "Queue 0x7f1be0000000 aborting with error : HSA_STATUS_ERROR_EXCEPTION: fault",
+                ),
+                (
+                    "_L2_PROTECTION_FAULT_STATUS",
+                    r"(?P<detail>\b\w{0,3}VM_L2_PROTECTION_FAULT_STATUS: ?0x(?!0{8})"
+                    r"[0-9A-Fa-f]{8})",
+                    "amdgpu 0000:c6:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051",
+                ),
+                (
+                    "emory access fault",
+                    _FAULT_IN_TITLE,
+                    "# Memory access fault - page not present or supervisor privilege",
+                ),
+                (
+                    "emory Access Fault",
+                    _FAULT_IN_TITLE,
+                    "# [Issue]: Memory Access Fault When Running a Model on MI300X",
                 ),
                 (
                     "page fault (src_id:",

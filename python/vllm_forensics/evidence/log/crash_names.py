@@ -43,7 +43,9 @@ HEAP: Final = re.compile(
 HANG: Final = re.compile(
     r"(?ia)(?<![\w.-])(?:hangs|hanging|hung|freezes|froze|deadlock(?:s|ed)|"
     r"(?<!have )(?<!has )(?<!been )frozen(?! (?:app|exe|binar|bundle|python|under|with|by)\w*)|"
-    r"hang(?= (?:in|on|at|when|while|during|after)\b)|(?:is|gets?|got|getting) stuck)(?![\w-])"
+    r"hang(?= (?:in|on|at|when|while|during|after)\b|[^\w\n]{0,3}(?m:$))|"
+    r"(?:is|gets?|got|getting) stuck|"
+    r"(?:start(?:s|ed)?|begins?|began|seem(?:s|ed)?|appears?) (?:to )?(?:be )?hang)(?![\w-])"
 )
 """A wait without an end."""
 CRASH: Final = re.compile(
@@ -61,7 +63,7 @@ EXCEPTION: Final = re.compile(
 )
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
-    r"(?i)(?:hangs|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
+    r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
     r"dying|killed|panic\w+|.*unexpectedly.*|stopped working)$"
 )

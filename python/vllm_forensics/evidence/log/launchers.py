@@ -378,7 +378,7 @@ MACHINE: Final = Family(
             ClueKind.GPU,
             "nspecified launch failure",
             r"(?P<detail>.{0,160}[Uu]nspecified launch failure)",
-            "cudaErrorLaunchFailure: unspecified launch failure",
+            "Failed: Cuda error /src/all_reduce.cuh:453 'unspecified launch failure'",
         ),
         Phrase(
             ClueKind.GPU,
