@@ -32,6 +32,7 @@ _INNER: Final = {ProcessRole.WORKER: 3, ProcessRole.RAY_ACTOR: 3, ProcessRole.EN
 
 def first_death(clues: Sequence[Clue]) -> Clue | None:
     """The clue to the first death; None where no clue speaks of any."""
+    clues = _without_rumours(clues)
     told = [clue for clue in clues if is_death(clue)]
     own = [clue for clue in told if not clue.is_told]
     # A title says in few words what the log below it says itself, if it says why.
@@ -73,6 +74,13 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         if found:
             return _most_telling(found)
     return None
+
+
+def _without_rumours(clues: Sequence[Clue]) -> Sequence[Clue]:
+    """The clues; where people name a signal, what else they say of waiting counts for less."""
+    if not any(clue.kind is ClueKind.HEARSAY and clue.signal is not None for clue in clues):
+        return clues
+    return [one for one in clues if one.kind is not ClueKind.HANG or one.source != "somebody"]
 
 
 def _fault_of(first: Clue | None, told: Sequence[Clue]) -> Clue | None:

@@ -489,3 +489,33 @@ def test_who_says_that_a_server_hangs_is_believed(title: str, sentence: str) -> 
 def test_a_gpu_without_a_fault_in_its_status_and_a_controllers_fault_are_none_of_a_gpus() -> None:
     assert not incidents_of("amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00000000")
     assert not incidents_of("# Memory access fault register of the controller", "", "Its bits.")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING worker.py:2037 -- The node with node id: 4c44 and address: 10.0.3.192 has been "
+        "marked dead because the detector has missed too many heartbeats from it. This can happen",
+        "(raylet) [Timeout] Exiting because this node manager has mistakenly been marked as dead",
+        "[2026-01-15 08:12:45,789 C 149 149] node.cc:1: This node has been marked as dead.",
+    ],
+)
+def test_a_node_that_is_no_longer_heard_of_is_dead_for_a_reason_that_nobody_tells(
+    line: str,
+) -> None:
+    assert incident_of(line).first_death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_a_late_heartbeat_and_the_code_that_speaks_of_dead_nodes_are_no_death() -> None:
+    assert not incidents_of("node_manager.cc:157: Last heartbeat was sent 6901 ms ago.")
+    assert not incidents_of(
+        '   << "Exiting because this node manager has mistakenly been marked dead by the "'
+    )
+
+
+def test_a_signal_that_somebody_names_counts_for_more_than_a_wait_that_he_mentions() -> None:
+    death = incident_of(
+        "# The engine segfaults on start", "", "I saw that with the other one it hangs for a while."
+    ).first_death
+
+    assert death.signal == "SIGSEGV"

@@ -184,6 +184,30 @@ RAY: Final = Family(
             "(1) SIGKILL by the user",
             of_another=True,
         ),
+        *(
+            Phrase(ClueKind.CHILD, needle, pattern, example, of_another=True)
+            for needle, pattern, example in (
+                (
+                    " marked dead because the ",
+                    r"[Tt]he (?P<name>node) with \w{2,10} [iI][dD]:? .{0,300}?has been "
+                    r"(?P<detail>marked dead because the \w{4,12} has missed too many heartbeats)",
+                    "The node with node id: 4c44 and ip: 10.4.3.95 has been marked dead because "
+                    "the detector has missed too many heartbeats from it. This can happen when a "
+                    "raylet crashes unexpectedly",
+                ),
+                (
+                    "istakenly been marked ",
+                    r"(?P<detail>node manager has mistakenly been marked (?:as )?dead)",
+                    "Exiting because this node manager has mistakenly been marked as dead by the "
+                    "GCS: GCS failed to check the health of this node for 5 times.",
+                ),
+                (
+                    "his node has be",
+                    r"(?P<detail>[Tt]his node has bee[mn] marked as dead)",  # so it was mistyped
+                    "node_manager.cc:170: This node has beem marked as dead.",
+                ),
+            )
+        ),
         Phrase(
             ClueKind.CHILD,
             "The actor died unexpectedly",
