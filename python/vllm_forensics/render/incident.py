@@ -21,6 +21,7 @@ from vllm_forensics.model.incident import (
 from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.render import rows
 from vllm_forensics.render.incident_stack import stack_of
+from vllm_forensics.render.process_tree import as_tree
 from vllm_forensics.render.rows import Cell, Rows, command, paragraph, path
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
@@ -104,6 +105,11 @@ def _incident(
     yield next_steps(incident.next_steps)
 
 
+def one_line(text: str) -> str:
+    """A name that somebody chose begins no line of its own."""
+    return text.replace("\n", "\\n").replace("\t", "\\t")
+
+
 def title(death: Death, number: int | None = None) -> Rows:
     """The headline, on as many lines as it takes: its end says how sure all of it is."""
     line = headline(death)
@@ -141,16 +147,18 @@ def _processes(incident: Incident) -> Iterator[RenderableType]:
     if len(incident.processes) < 2:
         return
     yield Text()
-    dead = incident.first_death.pid
+    shown = _most_telling(incident.processes)
+    dead = incident.processes[0]
+    is_dead = dead.pid == incident.first_death.pid
     rows = [
         (
-            f"  {'✖' if number == 0 and one.pid == dead else ' '} {_depth(one, incident)}"
-            f"{one.name or '?'} {one.pid or ''}",
+            f"  {'✖' if one is dead and is_dead else ' '} {branch}"
+            f"{one_line(one.name or '?')} {one.pid or ''}",
             one.role.value,
-            one.end or "",
-            f"seen {one.last_seen}" if one.last_seen else "",
+            one_line(one.end or ""),
+            f"seen {one_line(one.last_seen)}" if one.last_seen else "",
         )
-        for number, one in enumerate(incident.processes[:_MAX_PROCESSES])
+        for branch, one in as_tree(shown)
     ]
     widths = [min(_COLUMN, max(len(row[column]) for row in rows)) for column in range(3)]
     yield Text("Processes", style="head")
@@ -164,9 +172,17 @@ def _processes(incident: Incident) -> Iterator[RenderableType]:
         yield Text(f"    and {left} more (--format json)", style="quiet")
 
 
-def _depth(process: IncidentProcess, incident: Incident) -> str:
-    known = {one.pid for one in incident.processes if one.pid is not None}
-    return "└ " if process.parent in known else ""
+def _most_telling(processes: Sequence[IncidentProcess]) -> list[IncidentProcess]:
+    """As many as are shown: those that started the first one are not left out of its tree."""
+    first_of = {one.pid: one for one in reversed(processes)}
+    line = [processes[0]]
+    while (parent := line[-1].parent) is not None:
+        above = first_of.get(parent)
+        if above is None or above in line:
+            break
+        line.append(above)
+    kept = [*line, *(one for one in processes if one not in line)][:_MAX_PROCESSES]
+    return [one for one in processes if one in kept]
 
 
 def _echoes(incident: Incident) -> Iterator[RenderableType]:

@@ -15,9 +15,10 @@ from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.incident import LABEL_WIDTH, labelled, next_steps, title
+from vllm_forensics.render.incident import LABEL_WIDTH, labelled, next_steps, one_line, title
 from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
+from vllm_forensics.render.process_tree import as_tree
 from vllm_forensics.render.rows import Rows, advice, command
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
 from vllm_forensics.render.short_names import short_name
@@ -205,13 +206,21 @@ class _Writer:
         others = told.processes[1:] if told is not None else self._report.processes
         if not others:
             return
+        first = told.processes[0] if told is not None else None
+        shown = sorted(others, key=_is_aside)[:_MAX_PROCESSES]
+        tree = _tree(([first] if first is not None else []) + shown)
+        if not any(branch for branch, _ in tree):  # nobody is known to have started another
+            tree = [(branch, one) for branch, one in tree if one is not first]
+        is_whole = told is None or len(tree) > len(shown)
         yield Text()
-        yield Text("Other processes" if told is not None else "Processes", style="head")
-        shown = sorted(others, key=_is_aside)
-        for process in shown[:_MAX_PROCESSES]:
-            line = Text(f"  {_who(process)}")
+        yield Text("Processes" if is_whole else "Other processes", style="head")
+        for branch, process in tree:
+            line = Text("  ✖ " if process is first else "    " if first and is_whole else "  ")
+            line.append(f"{branch}{one_line(_who(process))}")
             line.append(f"  {process.role.value}", style="quiet")
-            yield line.append(f"  {_cut(process.end, _END)}" if process.end else "")
+            yield line.append(f"  {_cut(one_line(process.end), _END)}" if process.end else "")
+            if process is first:
+                continue
             if process.cores or told is None:
                 yield self._facts(process.facts[:2], indent=4)
             for differs in process.contradictions:
@@ -253,7 +262,7 @@ class _Writer:
         for failure in shown:
             table.add_row(Text(f"  {self._short(failure.path)}"), Text(failure.error))
         for remedy in dict.fromkeys(failure.remedy for failure in shown):  # each once
-            table.add_row("", advice(_one_line(remedy), style="quiet"))
+            table.add_row("", advice(one_line(remedy), style="quiet"))
         yield table
         left = len(self._report.failures) - _MAX_SOURCES
         if left > 0:
@@ -275,7 +284,7 @@ class _Writer:
     def _short(self, text: str) -> str:
         """Without what all paths begin with; a newline in a file's name begins no line."""
         text = text.replace(self._folder, "") if self._folder not in {"", "/"} else text
-        return _one_line(text)
+        return one_line(text)
 
 
 _PLURALS: Final = {
@@ -290,11 +299,7 @@ _PLURALS: Final = {
 
 def _quoted(path: str) -> str:
     """For the shell."""
-    return _one_line(shlex.quote(path))
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", "\\n")
+    return one_line(shlex.quote(path))
 
 
 def _cut(text: str, width: int) -> str:
@@ -309,6 +314,10 @@ def _tail(path: str, width: int) -> str:
 def _is_aside(process: JoinedProcess) -> tuple[bool, bool]:
     """Those with a story of their own first, then those that a log names."""
     return not (process.contradictions or process.cores), process.role is ProcessRole.UNKNOWN
+
+
+def _tree(processes: Sequence[JoinedProcess]) -> list[tuple[str, JoinedProcess]]:
+    return as_tree(processes, [one.host for one in processes])
 
 
 def _who(process: JoinedProcess) -> str:
