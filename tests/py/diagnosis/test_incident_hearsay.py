@@ -35,6 +35,12 @@ def test_the_subject_of_a_mail_is_a_title() -> None:
     assert (death.name, death.signal) == ("vLLM", "SIGILL")
 
 
+def test_a_trackers_page_has_its_title_above_its_number() -> None:
+    page = ("- changed status", "Pool crashes with a faulty disk", "Issue #42", "open")
+
+    assert incident_of(*page).first_death.name == "Pool"
+
+
 def test_a_mistyped_death_is_one() -> None:
     death = incident_of("# Need help", "", "segmentarion fault(core dumped)").first_death
 

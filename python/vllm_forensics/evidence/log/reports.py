@@ -39,7 +39,8 @@ _MAKING: Final = lazily(
 _DEALS: Final = lazily(
     rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
     r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
-    r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)"
+    r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)|"
+    r"[ ]?(?:命令|工具|处理|日志|收集|监控|上报|捕获|分析|文件|报告|冲突)"
 )
 """What deals with a crash, right behind its name."""
 _ATTRIBUTE: Final = lazily(
@@ -84,8 +85,8 @@ _OPENS: Final = lazily(
 _SAW: Final = lazily(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|seen|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
-    r"raise[sd]?|outputs?|produces?|gives?|gave|received?|causes?|caused|causing|leads? to|led to|"
-    r"results? in|resulted in|there (?:is|are|was|were)|it'?s|this is|"
+    r"raise[sd]?|outputs?|produces?|gives?|gave|received?|(?<!to )causes?|caused|causing|"
+    r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it'?s|this is|"
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
     r"do(?:es)?|did|"
     r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|abort(?:s|ed)?)"

@@ -27,6 +27,8 @@ _SUBJECT: Final = re.compile(
     r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?!Skip to )(?=[A-Za-z\[].{3,150}$)"
 )
 """A title without its mark: one line, and an empty one below; pages begin with a link as well."""
+_TRACKED: Final = re.compile(r"(?:Issue|Bug|Ticket) #?\d{1,8}\s*$")
+"""A tracker's page: the number of what the line above calls by its title."""
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _EXCEPTION: Final = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<ends>(?:with|due to|by|because of):? (?:an? )?[`'\"]?)?"
@@ -59,6 +61,8 @@ def title_of(lines: Sequence[str]) -> Title:
     for number, line in enumerate(lines[:_TITLE], start=1):
         if (match := _OF_TEXT.match(line)) is not None:
             return Title(number, line[match.end() :].rstrip("\r"), is_marked=True)
+        if line.strip() and any(map(_TRACKED.match, lines[number : number + 1])):
+            return Title(number, line.rstrip("\r"), is_marked=True)
     number, line = next((one for one in enumerate(lines, start=1) if one[1].strip()), (0, ""))
     below = lines[number] if 0 < number < len(lines) else ""
     match = _SUBJECT.match(line.rstrip("\r"))

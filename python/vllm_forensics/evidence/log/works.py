@@ -30,7 +30,8 @@ FORM: Final = r"(?:e|y|s|es|ies|ed|d|ied|ing|ping|ting|ging|er|ers|or)?(?![\w.(:
 _OF_WORK: Final = lazily(
     r"(?i)^(?:(?:bug|hot)?fix\w{0,3}|feat\w{0,5}|docs?|documentation|test\w{0,3}|chore|refactor|ci|"
     r"build|perf|style|rfc|proposal|enhancement|idea|add|change|wip|feature[ -]request|fr|"
-    r"patch\w{0,5}|how[ -]?to|tutorial|guide|release|tracking|task)(?:\([^)]{1,30}\))?!?$"
+    r"patch\w{0,5}|how[ -]?to|tutorial|guide|release|tracking|task|CVE-\d{4}-\d{3,8}|"
+    r"(?:scenario|case|example)s?(?: \d{1,3})?)(?:\([^)]{1,30}\))?!?$"
 )
 """The mark before a title: of a change, a wish, a lesson."""
 _MARK: Final = lazily(
