@@ -133,7 +133,8 @@ class Hearsay:
         own = [clue for clue in clues if clue.line == self._title.number]
         named = {clue.signal for clue in own if clue.source != "somebody"} - {None}
         numbers = {clue.pid for clue in clues if clue.line != self._title.number} - {None}
-        raised = None if own or self._is_work else EXCEPTION.search(self._title.text)
+        is_told = any(clue.source != "somebody" or clue.signal is not None for clue in own)
+        raised = None if is_told or self._is_work else EXCEPTION.search(self._title.text)
         for clue in clues:
             if clue.kind is ClueKind.STACK and clue.source == "python" and raised is not None:
                 yield replace(clue, kind=ClueKind.EXCEPTION, detail=raised[0], is_told=True)

@@ -68,6 +68,13 @@ PYTHON: Final = Family(
             "terminated abruptly while the future was running or pending.",
             of_another=True,
         ),
+        Phrase(  # loky's
+            ClueKind.ECHO,
+            "terminated abruptly",
+            r"(?P<detail>The executor is broken as at least one process terminated abruptly)",
+            "[DEBUG:MainProcess:QueueManager] The executor is broken as at least one process "
+            "terminated abruptly.",
+        ),
         Phrase(
             ClueKind.CHILD,
             "terminated abruptly",

@@ -44,6 +44,12 @@ _DIES: Final = lazily(
     r"(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?$"
 )
 """What a process did, before the name of its death."""
+_OBJECT: Final = lazily(
+    r"(?i)\b(?:(?:terminat|kill|crash)(?:e?s|e?d|ing) (?P<ended>NAME)(?= (?:with|by) )|"
+    r"(?:caus|forc)(?:es|ed|ing) (?P<forced>NAME)(?= to )|(?:makes?|making|made) (?P<made>NAME))"
+    r"(?: \w{2,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
+)
+"""`import pool kills python with SIGSEGV`: who is said to have been ended, before the death."""
 _SUBJECT: Final = lazily(
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"']?"
     r"(?P<number> v?\d[\w.]{0,12})? ?(?:process|proc|server|program|app)?"
@@ -101,6 +107,11 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if path is not None:
         return path["name"]
     before = text[:start]
+    ended = _OBJECT.search(before)
+    if ended is not None:
+        words = ended["ended"] or ended["forced"] or ended["made"]
+        name = words.rpartition(" ")[2].strip("`\"'")
+        return name if _NOBODY.match(name) is None else None
     dies = _DIES.search(before)
     if dies is not None:
         before, is_verb = text[: dies.start() + 1], True

@@ -110,3 +110,25 @@ def test_a_file_that_pytest_cannot_import_ends_the_run() -> None:
     first = death("ImportError while importing test module '/opt/app/test_pool.py'.\n")
 
     assert first.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "`import pool` terminates poold with SIGSEGV",
+        "importing it kills my poold with a segfault",
+        "pool.take() causing poold to crash",
+        "the new pool makes poold segfault",
+        "Upgrading makes poold crash",
+    ],
+)
+def test_who_was_ended_stands_before_the_death(title: str) -> None:
+    assert death(f"# {title}\n").name == "poold"
+
+
+def test_lokys_executor_and_a_panic_in_a_title_tell_of_an_end() -> None:
+    broken = "The executor is broken as at least one process terminated abruptly"
+
+    assert death(f"# Failure ([DEBUG:MainProcess:QueueManager] {broken})\n")
+    assert death("# PanicException when taking\n").cause.kind is CauseClass.UNKNOWN
+    assert incident("# Expose `PanicException`\n") is None
