@@ -47,7 +47,7 @@ _DIES: Final = lazily(
 _OBJECT: Final = lazily(
     r"(?i)\b(?:(?:terminat|kill|crash)(?:e?s|e?d|ing) (?P<ended>NAME)(?= (?:with|by) )|"
     r"(?:caus|forc)(?:es|ed|ing) (?P<forced>NAME)(?= to )|(?:makes?|making|made) (?P<made>NAME))"
-    r"(?: \w{2,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
+    r"(?: \w{1,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
 )
 """`import pool kills python with SIGSEGV`: who is said to have been ended, before the death."""
 _SUBJECT: Final = lazily(

@@ -41,8 +41,9 @@ _MARK: Final = lazily(
 )
 _WORKS: Final = lazily(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})")
 _STATES: Final = lazily(
-    r"(?i)(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|"
-    r"leads? to|results? in|triggers|gives|throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|dies|fails)\b"
+    r"(?i)(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|leads? to|"
+    r"results? in|triggers|gives|throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|"
+    r"dies|fails)\b"
 )
 """The clause has a verb of its own, so that its first word is none."""
 _IS_SO: Final = lazily(
