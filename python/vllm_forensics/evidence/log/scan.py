@@ -41,6 +41,7 @@ from vllm_forensics.evidence.log.python_traceback import (
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
+from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.unicode_text import as_utf8
@@ -50,7 +51,6 @@ from vllm_forensics.model.incident import (
     ClueKind,
     Follows,
     IncidentReading,
-    SeenProcess,
 )
 
 _STOPS: Final = (b"reakpoint ", b"stop reason = ")
@@ -79,7 +79,6 @@ _MAX_UNFINISHED: Final = 1 << 20
 _MAX_CLUES: Final = 4_000
 _KEPT_AT_THE_END: Final = 200
 _MAX_CALL: Final = 600
-_MAX_PROCESSES: Final = 512
 _MAX_OPEN: Final = 64
 _TAIL: Final = 1 << 13
 """Of the bytes before a hit, so many are looked through for who still lived."""
@@ -91,12 +90,6 @@ _DATED: Final = 400
 """Of the bytes before a hit, so many are looked through for a time."""
 _BEGINNING: Final = 2_000
 """A title stands in so many bytes."""
-_PREFIXES: Final = (
-    re.compile(rb"\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(?P<pid>\d{1,9})[^()\n]{0,80}\)"),
-    re.compile(rb"\[(?P<name>[\w.:-]{1,60}) pid=(?P<pid>\d{1,9})\]"),
-)
-"""A process signs its line. Each begins with a letter of its own: so a search is fast."""
-_CLOCK: Final = re.compile(rb"(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _MENTION: Final = re.compile(
     r"(?i)segment(?:ation)? (?:fault|violation)|segfault|core dumped|\bkilled\b|crash|SIGSEGV|"
     r"SIGKILL|OOM"
@@ -116,17 +109,6 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
     return scanner.close()
 
 
-class _Life:
-    """Signs of life of one process, noted with every line that it wrote."""
-
-    __slots__ = ("first_line", "last_line", "last_time", "name")
-
-    def __init__(self, line: int) -> None:
-        self.name = ""
-        self.first_line = self.last_line = line
-        self.last_time: str | None = None
-
-
 class _Scanner:
     def __init__(self) -> None:
         self._rest = b""
@@ -136,10 +118,9 @@ class _Scanner:
         self._late: list[Clue] = []
         self._left_out = 0
         self._blocks: dict[str, Block] = {}
-        self._processes: dict[int, _Life] = {}
+        self._lives = SignsOfLife()
         self._now: str | None = None
         self._above = b""
-        self._pipes: set[tuple[int, str | None]] = set()
         self._sanitized = SanitizedPart()
         self._setting = Setting()
         self._seen: list[str] = []
@@ -175,20 +156,11 @@ class _Scanner:
             clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)
         printed = self._setting.printed(clues)
-        if not self._processes:  # among several the command above does not tell which one
+        if not self._lives.seen():  # among several the command above does not tell which one
             printed = with_programs(printed, self._setting.lines)
         return IncidentReading(
-            clues=tuple(map(self._without_pipe, printed)),
-            processes=tuple(
-                SeenProcess(
-                    pid=pid,
-                    name=life.name,
-                    first_line=life.first_line,
-                    last_line=life.last_line,
-                    last_time=life.last_time,
-                )
-                for pid, life in self._processes.items()
-            ),
+            clues=tuple(map(self._lives.without_pipe, printed)),
+            processes=self._lives.seen(),
             size_bytes=self._size,
             lines=self._line,
             left_out=self._left_out,
@@ -214,7 +186,7 @@ class _Scanner:
                 start = hit.position if hit is not None else end
                 if start > position:
                     self._line = first + (hit.lines if hit is not None else search.lines_read)
-                    self._note_lives(data, max(position, start - _TAIL), start)
+                    self._lives.read(data[max(position, start - _TAIL) : start], self._line)
                     self._above = data[max(position, start - _DATED) : start]
                     position = start
                 if hit is None:
@@ -227,55 +199,11 @@ class _Scanner:
             self._take(data[position:stop], has_needle=hit is not None and hit.position == position)
             position = stop + 1
 
-    def _note_lives(self, data: bytes, start: int, stop: int) -> None:
-        """Who wrote something in a stretch that holds nothing else of interest."""
-        # A few processes write most of it: of each, the last line tells.
-        last: dict[bytes, re.Match[bytes]] = {}
-        for prefix in _PREFIXES:
-            of_form = {match["pid"]: match for match in prefix.finditer(data, start, stop)}
-            for pid, match in of_form.items():
-                last[pid] = max(last.get(pid, match), match, key=re.Match.start)
-        for match in last.values():
-            begin = data.rfind(b"\n", start, match.start()) + 1 or start
-            end = data.find(b"\n", match.end(), stop)
-            end = min(end if end >= 0 else stop, match.end() + 40)
-            clock = _CLOCK.search(data, begin, end)
-            self._live(
-                int(match["pid"]),
-                (match["name"] or b"").decode("utf-8", "replace").strip(),
-                clock[0].decode() if clock else None,
-            )
-
-    def _without_pipe(self, clue: Clue) -> Clue:
-        """Where processes sign their lines, journald's number is that of who held the pipe.
-
-        Seen: `serve[10]: (Worker_TP0 pid=31) …` and `serve[10]: Fatal Python error: …`. All that a
-        service starts writes into one pipe, and a crash handler signs nothing.
-        """
-        if clue.writer_pid is None or (clue.writer_pid, clue.writer) not in self._pipes:
-            return clue
-        return replace(clue, writer_pid=None, writer=None)
-
-    def _live(self, pid: int, name: str, time: str | None) -> None:
-        life = self._processes.get(pid)
-        if life is None:
-            if len(self._processes) >= _MAX_PROCESSES:
-                return
-            life = self._processes[pid] = _Life(self._line)
-        life.last_line = self._line
-        if name:
-            life.name = name
-        if time:
-            life.last_time = time
-
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
         if raw.startswith(b"1: ") and self._is_of_r(raw):
             return
         for line in map(self._dated, log_lines(raw, self._line)):
-            if line.pid is not None and line.signs:
-                self._live(line.pid, line.name or "", line.time)
-            if line.pipe is not None and len(self._pipes) < _MAX_PROCESSES:
-                self._pipes.add(line.pipe)
+            self._lives.note(line)
             block = self._blocks.get(line.stream) or self._one_handler(line)
             if has_needle and self._begin(line, block):
                 continue
