@@ -7,7 +7,8 @@ systemd's `Process 4242 (python3) of user 0 dumped core` those of its process.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +25,7 @@ _OF_WHAT: Final = {
 }  # fmt: skip
 _MOMENT_S: Final = 10.0
 """A parent notices later, and two logs round."""
+_MAX_ENDS: Final = 100
 _BETWEEN: Final = 100
 """So many lines of a machine's log may lie between the fault and the record of its core."""
 
@@ -39,24 +41,30 @@ def with_processes(reading: IncidentReading) -> IncidentReading:
     faults = [clue for clue in reading.clues if _is_fault(clue)]
     if not faults:
         return reading
-    records = [clue for clue in reading.clues if _is_record(clue)]
+    records = sorted(filter(_is_record, reading.clues), key=_line)
     stacks = dict(_stacks(records, reading.clues))
     known = {record.pid for record in records} | {one.pid for one in reading.processes}
     ends = list(_own_words(reading) or _ends(reading)) if not records else []
+    ends = ends if len(ends) <= _MAX_ENDS else []  # nor would the moment tell one of so many
     found: dict[int, Clue] = {}
+    taken: set[int] = set()
     for fault in faults:
         if fault.pid in known:
             continue
-        record = stacks.get(fault.pid) or _next_record(fault, records)
+        record = stacks.get(fault.pid) or _next_record(fault, records, taken)
         is_only = len(faults) == 1
         end = next((one for one in ends if _may_end(fault, one, is_only=is_only)), None)
         if record is not None:
-            records.remove(record)
+            taken.add(id(record))
             found[id(fault)] = _of_process(fault, record)
         elif end is not None:
             ends = [one for one in ends if _who(one) != _who(end)]
             found[id(fault)] = _of_ended(fault, end)
     return replace(reading, clues=tuple(found.get(id(clue), clue) for clue in reading.clues))
+
+
+def _line(clue: Clue) -> int:
+    return clue.line
 
 
 def _is_fault(clue: Clue) -> bool:
@@ -72,18 +80,22 @@ def _stacks(records: Sequence[Clue], clues: Sequence[Clue]) -> Iterator[tuple[in
     """The threads whose stacks the records show."""
     for clue in clues:
         match = _THREAD.search(clue.detail or "") if clue.source == "systemd" else None
-        above = [one for one in records if 0 < clue.line - one.line < RECORD] if match else []
-        if match is not None and above:
-            yield int(match["thread"]), above[-1]
+        if match is None:
+            continue
+        at = bisect_left(records, clue.line, key=_line) - 1
+        if at >= 0 and clue.line - records[at].line < RECORD:
+            yield int(match["thread"]), records[at]
 
 
-def _next_record(fault: Clue, records: Sequence[Clue]) -> Clue | None:
-    below = (one for one in records if 0 < one.line - fault.line < _BETWEEN)
-    first = next(below, None)
-    if first is None or first.name != fault.name or first.pid is None or fault.pid is None:
+def _next_record(fault: Clue, records: Sequence[Clue], taken: Collection[int]) -> Clue | None:
+    start = bisect_right(records, fault.line, key=_line)
+    near = (one for one in records[start : start + _MAX_ENDS] if id(one) not in taken)
+    first = next(near, None)
+    if first is None or first.line - fault.line >= _BETWEEN or first.name != fault.name:
         return None
     is_other = first.signal not in {None, fault.signal}
-    return first if first.pid < fault.pid and not is_other else None
+    is_older = first.pid is not None and fault.pid is not None and first.pid < fault.pid
+    return first if is_older and not is_other else None
 
 
 def _own_words(reading: IncidentReading) -> list[Clue]:
