@@ -33,6 +33,10 @@ _HANDLERS: Final = re.compile(
     r"__(?:str|mem|wcs)\w{2,20}_(?:avx|sse|evex|erms|unaligned|generic|neon|sve)\w{0,30}|"
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
+    r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
+    r"[+-]\[NS(?:Exception|AssertionHandler) |"
+    r"-\[NSObject\(NSObject\) (?:doesNotRecognizeSelector|__retain_OA)|___forwarding___|"
+    r"_CF_forwarding_prep|demangling_terminate_handler|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 _ENDS: Final = re.compile(

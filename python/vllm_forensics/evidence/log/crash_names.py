@@ -50,7 +50,8 @@ HANG: Final = re.compile(
 """A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
-    rf"dies|died|dying|{_KILLED}|panics|panicked|PanicExceptions?|quits? unexpectedly|"
+    rf"dies|died|dying|{_KILLED}|panics|panicked|PanicExceptions?|assertion failures?|"
+    r"quits? unexpectedly|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"
     r"(?![\w-])|"

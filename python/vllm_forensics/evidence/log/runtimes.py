@@ -182,6 +182,24 @@ CXX: Final = Family(
             "libc++abi: terminating due to uncaught exception of type std::runtime_error: boom",
             signal="SIGABRT",
         ),
+        *(
+            Phrase(  # in titles, without its writer
+                ClueKind.ABORT,
+                needle,
+                rf"(?P<detail>t{needle} exception of type \S.{{0,160}})",
+                f"# take() t{needle} exception of type NSException",
+                signal="SIGABRT",
+                in_prose=True,
+            )
+            for needle in ("erminating with uncaught", "erminating due to uncaught")
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "terminate handler is called",
+            r"(?P<detail>OpenCV: terminate handler is called)",
+            "OpenCV: terminate handler is called! The last OpenCV error is:",
+            signal="SIGABRT",
+        ),
         Phrase(
             ClueKind.ABORT,
             "pure virtual method called",

@@ -103,15 +103,14 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     who = _WHO.search(text, 0, start) or _WITHIN.match(text, crash.end())
     if who is not None:
         return who["name"]
-    path = _PATH.search(text, 0, start)
+    before = text[:start]
+    path = _PATH.search(before)
     if path is not None:
         return path["name"]
-    before = text[:start]
     ended = _OBJECT.search(before)
     if ended is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
-        name = words.rpartition(" ")[2].strip("`\"'")
-        return name if _NOBODY.match(name) is None else None
+        return _somebody(words.rpartition(" ")[2].strip("`\"'"))
     dies = _DIES.search(before)
     if dies is not None:
         before, is_verb = text[: dies.start() + 1], True
@@ -122,6 +121,9 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if subject is None or _GERUND.match(text) is not None:
         return None
     name = subject["name"]
-    if _NOBODY.match(name) is not None or (not is_verb and _PROGRAM.match(name) is None):
-        return None
-    return name
+    return _somebody(name) if is_verb or _PROGRAM.match(name) is not None else None
+
+
+def _somebody(name: str) -> str | None:
+    """The name, where it is one, and not any noun."""
+    return name if _NOBODY.match(name) is None else None

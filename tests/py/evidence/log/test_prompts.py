@@ -132,3 +132,28 @@ def test_lokys_executor_and_a_panic_in_a_title_tell_of_an_end() -> None:
     assert incident(f"# Failure ([DEBUG:MainProcess:QueueManager] {broken})\n") is not None
     assert death("# PanicException when taking\n").cause.kind is CauseClass.UNKNOWN
     assert incident("# Expose `PanicException`\n") is None
+
+
+def test_what_raises_an_exception_of_objective_c_is_no_place() -> None:
+    first = death(
+        "python[42:4300] *** Terminating app due to uncaught exception 'NSInvalidArgument', "
+        "reason: 'no such selector'\n*** First throw call stack:\n(\n"
+        "\t0   CoreFoundation     0x00007fff2d52523b __exceptionPreprocess + 171\n"
+        "\t1   libobjc.A.dylib    0x00007fff547a4c76 objc_exception_throw + 48\n"
+        "\t2   CoreFoundation     0x00007fff2d49b700 ___forwarding___ + 1456\n"
+        "\t3   libpool.dylib      0x00000001243e131d take_block + 413\n"
+    )
+
+    assert (first.module, first.function) == ("libpool.dylib", "take_block")
+    assert first.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "# take() terminating with uncaught exception of type NSException",
+        "OpenCV: terminate handler is called! The last OpenCV error is:",
+    ],
+)
+def test_a_terminate_handler_aborts(words: str) -> None:
+    assert death(f"{words}\n").cause.kind is CauseClass.ABORT_EXCEPTION
