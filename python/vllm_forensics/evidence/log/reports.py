@@ -88,7 +88,7 @@ _SAW: Final = lazily(
     r"raise[sd]?|outputs?|produces?|gives?|gave|received?|(?<!to )causes?|caused|causing|"
     r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it'?s|this is|"
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
-    r"do(?:es)?|did|"
+    r"do(?:es)?|did|\bit will|"
     r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|abort(?:s|ed)?)"
     r"(?: \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"
     r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"

@@ -101,6 +101,7 @@ def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
         "Illegal instruction, what does that mean?",
         "sometimes the game just randomly sigsegvs",
         "It just crashed on me twice.",
+        "But in server mode, it will crash even with 16",
         "The app keeps closing or crashing on my phone",
         "segfault with -O2, none without",
         "The module loads and then I get a bus error",
