@@ -100,30 +100,33 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
 def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
     text, start = crash.string, crash.start()
-    who = _WHO.search(text, 0, start) or _WITHIN.match(text, crash.end())
+    before = text[:start]
+    who = (
+        _WHO.search(text, 0, start)
+        or _WITHIN.match(text, crash.end())
+        or _PATH.search(text, 0, start)
+    )
     if who is not None:
         return who["name"]
-    before = text[:start]
-    path = _PATH.search(before)
-    if path is not None:
-        return path["name"]
-    ended = _OBJECT.search(before)
-    if ended is not None:
+    if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return _somebody(words.rpartition(" ")[2].strip("`\"'"))
-    dies = _DIES.search(before)
-    if dies is not None:
-        before, is_verb = text[: dies.start() + 1], True
     started = _STARTED.search(text)
-    if started is not None and _NOBODY.match(started["name"]) is None:
-        return started["name"]
-    subject = _SUBJECT.search(before)
-    if subject is None or _GERUND.match(text) is not None:
-        return None
-    name = subject["name"]
-    return _somebody(name) if is_verb or _PROGRAM.match(name) is not None else None
+    name = _somebody(started["name"]) if started is not None else None
+    return name or _subject_of(text, before, is_verb=is_verb)
 
 
 def _somebody(name: str) -> str | None:
-    """The name, where it is one, and not any noun."""
     return name if _NOBODY.match(name) is None else None
+
+
+def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
+    """The subject of the verb at the end of what stands before a crash's name, or of the crash."""
+    dies = _DIES.search(before)
+    if dies is not None:
+        before, is_verb = text[: dies.start() + 1], True
+    subject = _SUBJECT.search(before)
+    if subject is None or _GERUND.match(text) is not None:
+        return None
+    name = _somebody(subject["name"])
+    return name if name is not None and (is_verb or _PROGRAM.match(name)) else None
