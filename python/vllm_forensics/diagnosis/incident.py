@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -109,7 +109,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     place: NativeCall | None = None
     if cause.kind in _WHERE_COUNTS:
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
-        place = _named(list(filter(None, places))) or asserted_place(told)
+        programs = {clue.name for clue in told if clue.native and clue.name is not None}
+        place = _named(list(filter(None, places)), programs) or asserted_place(told)
     python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
@@ -163,12 +164,17 @@ def _unfinished(reading: IncidentReading) -> Iterator[Clue]:
     return (one for one in reading.clues if one.kind is ClueKind.STACK and one.source == "python")
 
 
-def _named(places: Sequence[NativeCall]) -> NativeCall | None:
-    """The first place; a later one in the same library may tell the function that it lacks."""
+def _named(places: Sequence[NativeCall], programs: Collection[str]) -> NativeCall | None:
+    """The first place; a later one in the same library may tell the function that it lacks.
+
+    Debuggers name no module for a frame of the program itself.
+    """
     first = next(iter(places), None)
     if first is None or first.function is not None:
         return first
-    return next((one for one in places if one.function and one.module == first.module), first)
+    modules = {first.module, None} if first.module in programs else {first.module}
+    found = next((one for one in places if one.function and one.module in modules), None)
+    return first if found is None else replace(found, module=first.module)
 
 
 def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str | None]:

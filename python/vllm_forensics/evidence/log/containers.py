@@ -71,6 +71,14 @@ CONTAINERS: Final = Family(
             )
             for probe in ("liveness", "startup")
         ),
+        Phrase(  # Jenkins
+            ClueKind.CHILD,
+            " was terminated (Exit Code: ",
+            r"\b[Cc]ontainer (?P<name>[\w.-]{1,253}) was terminated \(Exit Code: (?P<exit>\d{1,3})"
+            r"(?!.{0,40}OOMKilled)",
+            "Container jnlp was terminated (Exit Code: 139, Reason: Error)",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "Exit Code: ",

@@ -35,7 +35,7 @@ COREDUMPS: Final = Family(
         Phrase(  # Red Hat's abrt, which puts itself in the same place
             ClueKind.CHILD,
             " - dumping core",
-            r"Process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\) of user \d{1,20} killed by "
+            r"Process (?:(?P<pid>\d{1,20})|x{1,8}) \((?P<name>[^)]*)\) of user \d{1,20} killed by "
             r"(?P<signal>SIG[A-Z]{2,6})",
             "Process 4242 (serve) of user 0 killed by SIGSEGV - dumping core",
             of_another=True,

@@ -20,7 +20,8 @@ _ABROAD: Final = {word.lower(): signal for word, signal in WORDS if word.replace
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
     r"segmentation fail|segment(?:ation)? (?:violation|error)s?|error of segmentation|"
-    r"SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?|"
+    r"(?<!raise\()(?<!\(\), )SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?"
+    r"(?!, ?SIG_|\W? (?:path|disposition)\b)|"
     r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"

@@ -289,6 +289,7 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "(signal: ",
+            r"(?:successfully: `(?:[^`\s/]{0,120}/){0,20}(?P<name>[\w.+-]{1,80})[^`]{0,300}` )?"
             r"\(signal: (?P<signal>\d{1,2}), SIG",
             "process didn't exit successfully: `pool` (signal: 11, SIGSEGV: invalid memory "
             "reference)",
@@ -306,9 +307,10 @@ STATUSES: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 signal,
-                r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,60})?(?:\b(?:killed|died|exited|"
+                r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,60})?(?:(?<!will be )\b(?:killed|died|exited|"
                 r"crash(?:ed|es|ing)|terminated|ended|fail(?:ed|s|ing)|ERR!)\b"
-                r"(?:[^.(]{0,60}? (?:by|with|from|via|on)|(?: \w{1,20})? \(code[=:] ?\w{1,6},)?|"
+                r"(?:(?:(?! will be )[^.(]){0,60}? (?:by|with|from|via|on)|"
+                r"(?: \w{1,20})? \(code[=:] ?\w{1,6},)?|"
                 rf"\bsignal:)(?: signal)?[ =:]{{0,2}}[\[\"'`*]{{0,3}}"
                 rf"(?P<signal>{signal})\b(?! by OOM)(?! or )",
                 f"worker process 4242 was killed by {signal}",

@@ -124,6 +124,12 @@ _FAULTS: Final = (
         "IP 00007FFBA4C11EA9 (00007FFBA4A60000) with exit code c0000005.",
         "SIGSEGV",
     ),
+    (  # OpenJ9
+        "Type=Segmentation error ",
+        r"^Type=(?P<signal>Segmentation error) vmState=0x",
+        "Type=Segmentation error vmState=0x00040000",
+        "SIGSEGV",
+    ),
     (  # Vivado
         "bnormal program termination (",
         r"^Abnormal program termination \((?P<signal>\d{1,2})\)",

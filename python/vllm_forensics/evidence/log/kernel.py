@@ -21,7 +21,8 @@ _STRIPPED: Final = (
 )
 """A thread has fifteen letters at most. Markdown takes brackets for a link's, and eats them."""
 _IN: Final = (
-    r"(?:,? in (?:(?P<module>[^\[]{1,200}(?=\[)|[\w.+-]{1,80}\.so[\d.]{0,12}(?=\s*$)))"
+    r"(?:,? in (?:(?P<module>[^\[]{1,200}(?=\[)|[\w.+-]{1,80}\.so(?:\.\d{1,6}){0,4}"
+    r"(?=\.?\]?\s*$)))"
     r"(?:\[(?P<offset>[0-9a-f]{1,200}))?)?"
 )
 """Where, or as much of it as fitted into a title."""

@@ -259,9 +259,18 @@ FORMS: Final = (
         writer="Java",
         example="# C  [libexample.so+0x1234]  f(int)+0x51",
         pattern=r"(?:\d{1,9}#)?[\\#>\s]{0,8}[CVv]\s{1,3}\[(?P<module>[^\]+\s]{1,240})\+"
-        r"(?P<offset>0x[0-9a-f]+)\](?:\s{1,4}(?P<function>\S.{0,400}?)(?:\+0x[0-9a-f]+)?)?\s*$",
+        r"(?P<offset>0x[0-9a-f]+)\](?:(?:\s{1,4}(?P<function>\S.{0,400}?)(?:\+0x[0-9a-f]+)?)?\s*$|"
+        r"\[)",
         begins=r"[\d\\#>CVv]",
         holds="+0x",
+    ),
+    Form(
+        writer="OpenJ9",
+        example="ns_take+0xa34 (0x00007F1BE0001234 [libpool.so+0x19b484])",
+        pattern=r"\s{0,8}(?P<function>[A-Za-z_][\w:<>~*&, ()]{0,300}?)\+0x[0-9a-f]{1,8} "
+        r"\(0x[0-9A-Fa-f]{6,16} \[(?P<module>[\w.+-]{1,80})\+(?P<offset>0x[0-9a-f]{1,12})\]\)",
+        begins="[A-Za-z_]",
+        holds=" [",
     ),
     Form(
         writer="Java, of its own code",

@@ -262,6 +262,13 @@ SYSTEMD: Final = Family(
             of_another=True,
         ),
         Phrase(
+            ClueKind.HANG,
+            ".service: Watchdog timeout ",
+            r"(?P<name>[\w@.\\-]{1,200})\.service: (?P<detail>Watchdog timeout \(limit \w{1,20}\))",
+            "serve.service: Watchdog timeout (limit 10s)!",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.CHILD,
             " process exited, code=exited",
             r"(?P<name>[\w@.\\-]{1,200})\.service: Main process exited, code=exited, "
