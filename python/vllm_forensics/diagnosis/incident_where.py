@@ -11,7 +11,8 @@ from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import NativeCall
 
 _HANDLERS: Final = re.compile(
-    r"(?:absl::|google::(?!protobuf::(?!internal::Log))|folly::|std::|TVMFFI|"
+    r"(?:absl::|google::(?!protobuf::(?!internal::Log))|folly::|std::|"
+    r"TVMFFI(?:SegFault|Backtrace|Traceback)|"
     r"ucs_(?:debug|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"

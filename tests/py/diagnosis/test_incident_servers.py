@@ -519,3 +519,23 @@ def test_a_signal_that_somebody_names_counts_for_more_than_a_wait_that_he_mentio
     ).first_death
 
     assert death.signal == "SIGSEGV"
+
+
+def test_a_terminals_copy_that_joined_its_lines_is_read_line_by_line() -> None:
+    death = incident_of(
+        'Thread 1 "main" received signal SIGSEGV, Segmentation fault.',
+        f"(gdb) bt{' ' * 40}#0  0x00005555555c49cf in pool_init ()",
+        f"#1  0x000055555559dcfa in pool_take (int) (){' ' * 20}#2  0x000055555556dc8a in main ()",
+    ).first_death
+
+    assert (death.signal, death.function) == ("SIGSEGV", "pool_init")
+
+
+def test_what_a_handlers_library_does_besides_is_a_place() -> None:
+    death = incident_of(
+        "!!!!!!! Segfault encountered !!!!!!!",
+        '  File "<unknown>", line 0, in TVMFFISegFaultHandler',
+        '  File "<unknown>", line 0, in TVMFFIEnvRegisterCAPI',
+    ).first_death
+
+    assert death.function == "TVMFFIEnvRegisterCAPI"

@@ -87,6 +87,9 @@ _COLON: Final = re.compile(rb":\d\d:\d\d")
 """In every time but the kernel's: a quick look first."""
 _LONGEST_DATE: Final = len("2026-01-15T08")
 _LONGEST_TIME: Final = len(":12:45.123456789+01:00") + 1
+_PAD: Final = b" " * 8 + b"#"
+_PADDED: Final = re.compile(rb"(?<=\S) {8,400}(?=#\d{1,3} {1,3}0x[0-9a-f]{6,16} )")
+"""A terminal's copy fills its lines with blanks instead of ending them: a frame begins there."""
 _SHORT: Final = 300
 """Longer lines are not worth keeping."""
 _TIME_ZONE: Final = 160
@@ -143,6 +146,8 @@ class LogLine(NamedTuple):
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
+    if _PAD in raw and len(parts := _PADDED.split(raw)) > 1:
+        return [line for part in parts for line in log_lines(part, number)]
     if raw and raw[0] in _BEGIN_HEAD:
         line = _below_head(raw, number)
         if line is not None:
