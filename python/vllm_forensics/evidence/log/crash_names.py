@@ -46,7 +46,9 @@ HANG: Final = re.compile(
     r"(?<!have )(?<!has )(?<!been )frozen(?! (?:app|exe|binar|bundle|python|under|with|by)\w*)|"
     r"hang(?= (?:in|on|at|when|while|during|after)\b|[^\w\n]{0,3}(?m:$))|"
     r"(?:is|gets?|got|getting) stuck|"
-    r"(?:start(?:s|ed)?|begins?|began|seem(?:s|ed)?|appears?) (?:to )?(?:be )?hang)(?![\w-])"
+    r"stuck(?= (?:at|in|on|when|while|during|after)\b)|"
+    r"(?:start(?:s|ed)?|begins?|began|seem(?:s|ed)?|appears?) (?:to )?(?:be )?hang)(?![\w-])|"
+    r"\u5361(?:\u4f4f|\u6b7b)|\u6b7b\u9501"
 )
 """A wait without an end."""
 CRASH: Final = re.compile(

@@ -30,7 +30,8 @@ MEND: Final = r"(?:(?:(?:bug|hot)[- ]?)?fix|avoid|prevent|resolv|mitigat|work(?:
 _FORM: Final = r"(?:e|es|ed|ing|s)?"
 
 _WITNESS: Final = lazily(
-    r"\b(?:I|[Ww]e|[Mm]y|[Oo]ur(?! (?:guide|tutorial|article|docs?|documentation)\b)|"
+    r"\b(?:(?:I|[Ww]e)(?! (?:should|could|might|need to|want to)\b)|[Mm]y|"
+    r"[Oo]ur(?! (?:guide|tutorial|article|docs?|documentation)\b)|"
     r"i['\u2019]?(?:m|ve)|"
     r"i(?= (?:am|was|have|had|got|get|see|saw|tried|try|ran|run|use|found)\b))\b"
 )

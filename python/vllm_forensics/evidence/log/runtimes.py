@@ -143,6 +143,14 @@ GLIBC: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            "Inconsistency detected by ld.so: ",
+            r"(?P<detail>Inconsistency detected by ld\.so: [^:]{1,200}: \d{1,20}: "
+            r"(?P<function>\w{1,80}): Assertion `.{1,200}' failed!)",
+            "Inconsistency detected by ld.so: dl-minimal.c: 88: realloc: Assertion `ptr == last' "
+            "failed!",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "assertion failed: ",
             r"^(?:> )?(?P<detail>[\w./-]{1,200}:\d{1,20}: (?:[\w ]{1,40}: )?"
             r"assertion failed: .{1,200})",

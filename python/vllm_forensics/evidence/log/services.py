@@ -221,7 +221,7 @@ SHELL: Final = Family(
                 r"(?:\[\d{1,20}\]|^ {4}) +[+-]? *"
                 rf"(?P<pid>\d{{1,20}}) (?P<signal>{word})(?: \(core dumped\))?"
                 rf"(?:{_COMMAND}|$|\W)",
-                f"[1]  + 4242 {word} (core dumped)  python serve.py",
+                f"[1]  + 4242 {word}      python serve.py",
             )
             for needle, word in (
                 ("egmentation fault", "segmentation fault"),
@@ -229,7 +229,7 @@ SHELL: Final = Family(
                 (" bus error", "bus error"),
                 (" illegal hardware instruction", "illegal hardware instruction"),
                 (" trace trap", "trace trap"),
-                (" killed ", "killed"),
+                (" killed  ", "killed"),
             )
         ),
         Phrase(
