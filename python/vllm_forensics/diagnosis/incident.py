@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.incident_account import account_of
-from vllm_forensics.diagnosis.incident_advice import explanation, next_steps
 from vllm_forensics.diagnosis.incident_causes import cause_of
 from vllm_forensics.diagnosis.incident_clues import MACHINES, subject_pid
 from vllm_forensics.diagnosis.incident_echoes import echoes_of, is_a_parents_word
@@ -20,9 +19,11 @@ from vllm_forensics.diagnosis.incident_restarts import lives_of
 from vllm_forensics.diagnosis.incident_roles import role_in_title, role_of_clue, role_of_name
 from vllm_forensics.diagnosis.incident_source import asserted_place
 from vllm_forensics.diagnosis.incident_stack import stack_of
+from vllm_forensics.diagnosis.incident_steps import next_steps
 from vllm_forensics.diagnosis.incident_strangers import without_strangers
 from vllm_forensics.diagnosis.incident_threads import with_processes
 from vllm_forensics.diagnosis.incident_where import last_resort, place_of, program_of
+from vllm_forensics.diagnosis.incident_words import explanation
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
     CauseClass,

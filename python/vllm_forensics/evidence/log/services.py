@@ -33,6 +33,7 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "cannot open shared object file",
+            r"(?:(?P<name>[\w.+-]{1,60}): (?=error while ))?"
             r"(?P<detail>(?:error while loading shared libraries: )?"
             r"(?P<module>(?<![\w.+/-])[\w.+/-]{1,120}): "
             r"cannot open shared object file.{0,60})",

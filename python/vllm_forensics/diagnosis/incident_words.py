@@ -1,18 +1,13 @@
-"""What to collect next to know more, as commands, and what happened, in words."""
+"""What happened, in words: who died first, of what, where, and what only echoes it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Clue, Death, Echo, ProcessRole
+from vllm_forensics.model.incident import CauseClass, Death, Echo, ProcessRole
 from vllm_forensics.model.locations import Certainty as NameCertainty
 
-_LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
-_KERNELS_FAULTS: Final = "dmesg -T | grep -i segfault    # library and offset of the fault"
-_KERNELS_KILLS: Final = "dmesg -T | grep -iE 'killed process|oom-kill'"
-_NAME_IT: Final = "forensics log --symbols PLACE LOG    # the function at that offset: {module}"
 _ROLES: Final = {
     ProcessRole.CLIENT: "the client",
     ProcessRole.API_SERVER: "the API server",
@@ -22,77 +17,6 @@ _ROLES: Final = {
     ProcessRole.MAIN: "the program",
     ProcessRole.UNKNOWN: "a process",
 }
-_STEPS: Final = {
-    CauseClass.NATIVE_FAULT: (
-        _LEAVE_EVIDENCE,
-        "forensics core    # where a core was left already; forensics report LOG CORE joins both",
-        _KERNELS_FAULTS,
-    ),
-    CauseClass.HEAP_CORRUPTION: (
-        "forensics run --asan -- COMMAND    # finds the write, not its late discovery",
-        _LEAVE_EVIDENCE,
-    ),
-    CauseClass.ABORT_EXCEPTION: (
-        _LEAVE_EVIDENCE,
-        "forensics core    # where a core was left already: who called abort",
-    ),
-    CauseClass.OOM_KILLED: (
-        _KERNELS_KILLS,
-        "kubectl describe pod POD    # Last State, Reason, limits",
-        "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events",
-    ),
-    CauseClass.ENVIRONMENT: (
-        "forensics doctor    # shared memory, CPU features, libraries, limits",
-        "df -h /dev/shm; ulimit -a",
-        "lscpu | grep -i flags",
-    ),
-    CauseClass.PYTHON_EXCEPTION: (
-        "read the traceback at the line named above: it is the program's own, not an echo",
-    ),
-    CauseClass.GPU_ASYNC: (
-        "CUDA_LAUNCH_BLOCKING=1 COMMAND    # the stack is then where the fault happens",
-        "compute-sanitizer --tool memcheck COMMAND",
-        "dmesg -T | grep -i xid",
-    ),
-    CauseClass.HANG: (
-        "forensics core --pid PID    # who waits for whom, while it hangs",
-        "py-spy dump --pid PID",
-        "NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=20000 COMMAND",
-    ),
-    CauseClass.UNKNOWN: (
-        "dmesg -T | tail -100    # a fault or the out-of-memory killer",
-        "PYTHONFAULTHANDLER=1 COMMAND    # every process then says where it died",
-        _LEAVE_EVIDENCE,
-    ),
-}
-
-_WHO_SENDS: Final = (
-    "strace -f -e trace=kill,tgkill,tkill -p PID    # of whom may have sent it",
-    "auditctl -a always,exit -F arch=b64 -S kill -k kills; ausearch -k kills    # who, from now on",
-)
-
-
-def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
-    """Commands, the most telling first; of what is at hand already there is none.
-
-    Args:
-        death: the first death.
-        told: the clues to it.
-
-    """
-    steps = _STEPS[death.cause.kind]
-    if any(clue.source == "kernel" for clue in told):
-        steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
-    calls = (call for clue in told for call in clue.native if call.module == death.module)
-    if death.module is not None and death.function is None and any(call.offset for call in calls):
-        steps = (_NAME_IT.format(module=death.module), *steps)
-    if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
-        steps = _WHO_SENDS
-    if death.signal == "SIGBUS":
-        steps = ("df -h /dev/shm    # docker run --shm-size=8g, or a larger emptyDir", *steps[:1])
-    elif death.signal == "SIGILL":
-        steps = ("lscpu | grep -i flags    # does this CPU have what the build needs?", *steps[:1])
-    return steps
 
 
 def who(death: Death) -> str:
