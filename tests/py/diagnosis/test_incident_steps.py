@@ -20,9 +20,7 @@ RAISED = (
         ),
         ((*RAISED, "torch.OutOfMemoryError: CUDA out of memory. Tried to"), "nvidia-smi"),
         (
-            (
-                "serve: error while loading shared libraries: libx.so.1: cannot open shared object file",
-            ),
+            ("serve: error while loading shared libraries: x.so: cannot open shared object file",),
             "ldd -r",
         ),
         ((*RAISED, "KeyError: 'a'"), "read the traceback"),
