@@ -539,3 +539,16 @@ def test_what_a_handlers_library_does_besides_is_a_place() -> None:
     ).first_death
 
     assert death.function == "TVMFFIEnvRegisterCAPI"
+
+
+def test_an_example_of_a_message_is_no_death() -> None:
+    assert not incidents_of(
+        'Example error text: "child process for step <step> exited with code -9"'
+    )
+
+
+@pytest.mark.parametrize("words", ["unhandled cuda error", "unhandled system error, NCCL 2.21.5"])
+def test_what_nccl_leaves_unhandled_is_an_error_of_the_gpu(words: str) -> None:
+    death = incident_of(f"# NCCL {words} in the second step", "", "I get this since today.")
+
+    assert death.first_death.cause.kind is CauseClass.GPU_ASYNC

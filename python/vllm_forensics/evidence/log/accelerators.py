@@ -241,6 +241,15 @@ GPU: Final = Family(
             r"(?P<detail>NCCL error(?: in| \d{1,4})?(?:: ?| at |, | '|$).{0,160})",
             "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
         ),
+        *(
+            Phrase(
+                ClueKind.GPU,
+                needle,
+                rf"(?P<detail>(?:\bNCCL.{{0,40}}?)?\b[Uu]{needle}.{{0,120}})",
+                f"RuntimeError: the communicator 0x5581: u{needle}",
+            )
+            for needle in ("nhandled cuda error", "nhandled system error")
+        ),
         Phrase(
             ClueKind.GPU,
             "DistBackendError",

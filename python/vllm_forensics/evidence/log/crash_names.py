@@ -63,7 +63,8 @@ CRASH: Final = re.compile(
 )
 """An end, and not of what."""
 EXCEPTION: Final = re.compile(
-    r"(?<![\w.])(?:\w{1,40}\.){0,4}[A-Z][A-Za-z]{2,50}(?:Error|Exception)\b(?:: .{1,160})?"
+    r"(?<![A-Za-z0-9_.])(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{2,50}(?:Error|Exception)\b"
+    r"(?:: .{1,160})?"
 )
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(

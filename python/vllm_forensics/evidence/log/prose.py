@@ -27,8 +27,11 @@ _REACH: Final = 1_000
 _QUOTES: Final = "\"\u201c\u2018'`"
 _CLOSED: Final = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u2018": "\u2019"}
 _MARKS: Final = f" {_QUOTES}"
-_LECTURE: Final = re.compile(r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b")
-"""Before it: a slide's bullet, or a question to the reader."""
+_LECTURE: Final = re.compile(
+    r"(?i)\s*\u2022|.*\bever (?:been|had|seen|encountered|run into)\b|"
+    r"\W{0,6}(?:an )?example (?:error )?(?:text|message)s?\b[^:]{0,20}:"
+)
+"""Before it: a slide's bullet, a question to the reader, or what announces an example."""
 _LINKED: Final = re.compile(r"[^\]\[]{0,80}\]\(")
 """The words of a link: the death is told elsewhere."""
 _CAUSED: Final = re.compile(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.log.book import BOOK
+from vllm_forensics.evidence.log.crash_names import EXCEPTION
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_stack import NativeBlock
 from vllm_forensics.evidence.log.page import is_printed
@@ -30,12 +31,7 @@ _SUBJECT: Final = re.compile(
 _TRACKED: Final = re.compile(r"(?:Issue|Bug|Ticket) #?\d{1,8}\s*$")
 """A tracker's page: the number of what the line above calls by its title."""
 _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
-_EXCEPTION: Final = re.compile(
-    r"(?<![A-Za-z0-9_.])(?P<ends>(?:with|due to|by|because of):? (?:an? )?[`'\"]?)?"
-    r"(?:[a-z_]\w{0,40}\.){0,6}(?P<type>[A-Z]\w{2,60}(?:Error|Exception)): "
-    r"(?P<message>\S.{1,200})"
-)
-_MAX_DETAIL: Final = 300
+_ENDS_IN: Final = re.compile(r"\b(?:with|due to|by|because of):? (?:an? )?[`'\"]?$")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
 _DEFINES: Final = re.compile(
@@ -85,14 +81,15 @@ def exception_in(title: LogLine, crash: Clue | None) -> Clue | None:
 
     Beside a crash it is how that ended (`crashes with KeyError: 42`), or what followed.
     """
-    match = _EXCEPTION.search(title.text)
-    if match is None or is_echo_of_another(match["type"], match["message"]):
+    match = EXCEPTION.search(title.text)
+    name, _, message = match[0].partition(": ") if match is not None else ("", "", "")
+    if match is None or not message or is_echo_of_another(name.rpartition(".")[2], message):
         return None
     is_reported = crash is not None and crash.kind is ClueKind.HEARSAY
-    if (is_reported and match["ends"] is None) or BOOK.read(title) is not None:
+    is_end = _ENDS_IN.search(title.text[: match.start()]) is not None
+    if (is_reported and not is_end) or BOOK.read(title) is not None:
         return None
-    detail = match[0].removeprefix(match["ends"] or "")[:_MAX_DETAIL]
-    return replace(clue_at(title, ClueKind.EXCEPTION, "somebody", detail=detail), is_told=True)
+    return replace(clue_at(title, ClueKind.EXCEPTION, "somebody", detail=match[0]), is_told=True)
 
 
 def defines_a_death(line: str) -> bool:
