@@ -78,7 +78,7 @@ _SYSTEM: Final = re.compile(
     r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libobjc\.A\.dylib|libdyld\.dylib|dyld|Python|"
     r"lib(?:art|base|nativehelper|nativeloader|sigchain)\.so|org\.python\.python|"
     r"libruby[.-][\w.-]{1,20}|(?:ntdll|wow64(?:cpu)?|kernelbase|kernel32)(?:\.dll)?|"
-    r"ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
+    r"libswift(?:Core|_Concurrency)\.(?:dylib|so)|ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
 )
 """The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
 _TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")

@@ -57,7 +57,7 @@ CRASH: Final = re.compile(
     r"quits? unexpectedly|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"
-    r"(?![\w-])|"
+    r"(?!\w|-(?!on-))|"
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|"
     "\ud06c\ub798\uc2dc"
 )

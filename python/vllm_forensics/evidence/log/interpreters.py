@@ -200,6 +200,17 @@ _ENDS: Final = (
         r"line \d{1,6})$",
         "Fatal error: Index out of range: file Swift/ContiguousArrayBuffer.swift, line 600",
     ),
+    (  # newer ones name the file before it
+        ".swift:",
+        r"^\S{1,200}\.swift:\d{1,6}: (?P<detail>Fatal error: \S.{0,200})",
+        "pool/Take.swift:55: Fatal error: result 1",
+    ),
+    (  # and the oldest none
+        "atal error: ",
+        r"^(?P<detail>fatal error: (?:(?:Array )?[Ii]ndex out of range|Negative Array index.{0,40}|"
+        r"unexpectedly found nil while unwrapping an Optional value|Can't form Range .{1,60}))$",
+        "fatal error: Index out of range",
+    ),
     (  # Microsoft's C runtime
         "Debug Assertion Failed!",
         r"^(?P<detail>Debug Assertion Failed!)",

@@ -416,12 +416,12 @@ FORMS: Final = (
     Form(  # of its registers: where the kernel was. Older ones print the address once or twice
         writer="the kernel",
         example="RIP: 0010:pool_take+0x18/0x64 [pool]",
-        pattern=r"\s{0,4}(?:[RE]IP(?: is at |: {0,2}(?:[0-9a-f]{4}:)?\s{0,2}|\s{1,2})"
+        pattern=r"\s{0,4}(?:[RE]?IP(?: is at |: {0,2}(?:[0-9a-f]{4}:)?\s{0,2}|\s{1,2})"
         r"(?:\[<?[0-9a-f]{0,16}>?\]\s{1,2}){0,2}|PC is at |e?pc {0,4}: (?:[0-9a-f]{8,16} )?|"
         r"NIP \[[0-9a-f]{8,16}\] |Krnl PSW : [0-9a-f ]{17,40}\()"
         r"\.?(?P<function>[A-Za-z_][\w.]{0,120})\+(?P<offset>0x[0-9a-f]{1,8})/0x[0-9a-f]{1,8}"
         r"(?: \[(?P<module>[\w-]{1,60})\])?",
-        begins="[REPpeNK]",
+        begins="[REIPpeNK]",
         holds="+0x",
         source=OOPS,
     ),

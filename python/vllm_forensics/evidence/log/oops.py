@@ -51,6 +51,16 @@ _FAULTS: Final = (
         r"(?P<detail>Internal error: Oops.{1,80})",
         "[ 1234.567890] Internal error: Oops: 96000004 [#1] PREEMPT SMP",
     ),
+    (  # ZFS
+        "PANIC at ",
+        r"(?P<detail>PANIC at \S{1,80}:\d{1,6}:(?P<function>\w{1,80})\(\))",
+        "[ 1234.567890] PANIC at pool.c:340:take()",
+    ),
+    (
+        "SPLError: ",
+        r"(?P<detail>SPLError: \d{1,9}:\d:\(\S{1,80}:\d{1,6}:(?P<function>\w{1,80})\(\)\))",
+        "[ 1234.567890] SPLError: 4242:0:(pool.c:340:take()) SPL PANIC",
+    ),
     (  # ARM's, of which the beginning may be cut off
         ", stack limit = 0x",
         r"Process (?P<name>\S{1,40}) \(pid: (?P<pid>\d{1,20}), stack limit = 0x",

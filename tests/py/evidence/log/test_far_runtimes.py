@@ -355,3 +355,36 @@ def test_a_signal_in_code_and_one_that_will_come_are_no_deaths() -> None:
     )
 
     assert not any(has_death(text) for text in (audit, manual))
+
+
+def test_swifts_newer_and_oldest_words() -> None:
+    newer = death("pool/Take.swift:55: Fatal error: result 1\nIllegal instruction (core dumped)\n")
+    oldest = death(
+        "fatal error: Index out of range\nCurrent stack trace:\n"
+        "0   libswiftCore.dylib                  0x000000010305d631 swift_reportError + 145\n"
+        "1   libswiftCore.dylib                  0x0000000102e7f803 Swift.Array.getter + 131\n"
+        "2   PoolServer                          0x0000000102bd0ffe Pool.Request.take + 42\n"
+    )
+
+    assert newer.cause.kind == oldest.cause.kind == CauseClass.ABORT_EXCEPTION
+    assert oldest.module == "PoolServer"
+
+
+def test_an_older_oops_and_zfs_own() -> None:
+    older = death(
+        "kernel: [3634128.45] BUG: unable to handle kernel NULL pointer dereference at 0014\n"
+        "kernel: [3634128.47] IP: [<ffffffffa025d081>] take_pool+0x7a1/0x8d0 [zpool]\n"
+        "kernel: [3634128.49] Oops: 0000 [#1] SMP \n"
+    )
+    own = death(
+        "kernel: VERIFY(0) failed\n"
+        "kernel: SPLError: 7318:0:(pool.c:340:take_pool()) SPL PANIC\n"
+        "kernel: CPU: 3 PID: 7318 Comm: serve Tainted: P           O 3.14.1 #1\n"
+    )
+
+    assert (older.module, older.function) == ("zpool", "take_pool")
+    assert (own.name, own.pid, own.function) == ("serve", 7318, "take_pool")
+
+
+def test_a_crash_on_launch_is_a_crash() -> None:
+    assert has_death("# Crash-on-launch with Mac Catalyst\n\nIt says so.\n")
