@@ -117,6 +117,11 @@ _ENDS: Final = (
     ),
 )
 _TOLD: Final = (
+    (  # Hadoop's Yarn
+        "illed by external signal",
+        r"^(?P<detail>Killed by external signal)\s*$",
+        "Killed by external signal",
+    ),
     (  # Ubuntu's Upstart
         " main process (",
         r"\binit: (?P<name>[\w.-]{1,60}) main process \((?P<pid>\d{1,20})\) killed by "

@@ -372,14 +372,14 @@ def test_swifts_newer_and_oldest_words() -> None:
 
 def test_an_older_oops_and_zfs_own() -> None:
     older = death(
-        "Mar  5 16:52:23 pool kernel: [3634128.45] BUG: unable to handle kernel NULL pointer dereference at 0014\n"
-        "Mar  5 16:52:23 pool kernel: [3634128.47] IP: [<ffffffffa025d081>] take_pool+0x7a1/0x8d0 [zpool]\n"
-        "Mar  5 16:52:23 pool kernel: [3634128.49] Oops: 0000 [#1] SMP \n"
+        "Mar  5 16:52:23 p kernel: BUG: unable to handle kernel paging request at 0014\n"
+        "Mar  5 16:52:23 p kernel: IP: [<ffffffffa025d081>] take_pool+0x7a1/0x8d0 [zpool]\n"
+        "Mar  5 16:52:23 p kernel: Oops: 0000 [#1] SMP \n"
     )
     own = death(
-        "Mar  5 16:52:23 pool kernel: VERIFY(0) failed\n"
-        "Mar  5 16:52:23 pool kernel: SPLError: 7318:0:(pool.c:340:take_pool()) SPL PANIC\n"
-        "Mar  5 16:52:23 pool kernel: CPU: 3 PID: 7318 Comm: serve Tainted: P           O 3.14.1 #1\n"
+        "Mar  5 16:52:23 p kernel: VERIFY(0) failed\n"
+        "Mar  5 16:52:23 p kernel: SPLError: 7318:0:(pool.c:340:take_pool()) SPL PANIC\n"
+        "Mar  5 16:52:23 p kernel: CPU: 3 PID: 7318 Comm: serve Tainted: P 3.14.1 #1\n"
     )
 
     assert (older.module, older.function) == ("zpool", "take_pool")
