@@ -52,7 +52,7 @@ HANG: Final = re.compile(
 )
 """A wait without an end."""
 CRASH: Final = re.compile(
-    r"(?ia)(?<![\w.=-])(?:crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
+    r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
     rf"dies|died|dying|{_KILLED}|panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"

@@ -147,6 +147,14 @@ FORMS: Final = (
         begins="[0-9a-f]",
         holds="!",
     ),
+    Form(  # without arguments, and without symbols pool+0x1599
+        writer="WinDbg, Child-SP",
+        example="00000094`6d9eb6e0 00007ffd`9380d2cf pool!ns::take+0x4e",
+        pattern=r"[0-9a-f]{8}`[0-9a-f]{8} [0-9a-f]{8}`[0-9a-f]{8} (?P<module>[\w.-]{1,80})"
+        r"(?:!(?P<function>[^+\s][^+]{0,300}))?(?:\+(?P<offset>0x[0-9a-f]{1,12}))?$",
+        begins="[0-9a-f]",
+        holds="`",
+    ),
     Form(  # its arguments stand before it
         writer="OBS",
         example="000000583264FD70 00007FFFE8C74EFC 0000000000000048 0000000000000000 "

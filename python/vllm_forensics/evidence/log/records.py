@@ -167,6 +167,13 @@ class Record:
             return replace(clue, is_root=True)
         return clue
 
+    def named(self, clue: Clue) -> Clue:
+        """What somebody says of a crash, with the process that a report below names."""
+        process = self._process
+        if process is None or clue.kind is not ClueKind.HEARSAY or clue.name or clue.pid:
+            return clue
+        return replace(clue, pid=process.pid, name=process.name)
+
     def _of_process(self, clue: Clue) -> Clue:
         """With number and name of the process that a debugger or a report named above."""
         thread = _FIRST_THREAD.match(clue.text)

@@ -151,7 +151,7 @@ class _Scanner:
             if unfinished is not None and unfinished.kind is ClueKind.STACK:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
-        clues = list(self._hearsay.judged(clues))
+        clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
             clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)

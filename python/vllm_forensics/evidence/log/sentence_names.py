@@ -59,7 +59,8 @@ _SUBJECT: Final = lazily(
 )
 _PROGRAM: Final = lazily(
     r"(?i)(?:python\d?|engine|worker|actor|scheduler|raylet|server|vllm|sglang|ollama|kernel|client|"
-    r"daemon|interpreter|[\w-]{1,30}(?:server|d|-cli))$"
+    r"daemon|interpreter|(?:my)?sqld|containerd|dockerd|"
+    r"crond|[\w-]{1,30}(?:server|-cli|[bcfghkmpqstvwxz]d|-\w{1,20}d))$"
 )
 """Before a noun (`python crash`) only such a word is who died, and no adjective."""
 _NOBODY: Final = lazily(

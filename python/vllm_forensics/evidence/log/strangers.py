@@ -104,6 +104,12 @@ MINIDUMPS: Final = Family(
             "Crash reason:  SIGSEGV / SEGV_MAPERR",
             signal="SIGSEGV",
         ),
+        Phrase(  # WinDbg's, above a stack
+            ClueKind.STACK,
+            "Child-SP ",
+            r"^\W{0,8}Child-SP {1,20}RetAddr\b",
+            "Child-SP          RetAddr           Call Site",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "ccess violation - code c0000005",

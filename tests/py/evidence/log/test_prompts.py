@@ -157,3 +157,34 @@ def test_what_raises_an_exception_of_objective_c_is_no_place() -> None:
 )
 def test_a_terminate_handler_aborts(words: str) -> None:
     assert death(f"{words}\n").cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_a_title_names_whom_the_log_leaves_unnamed() -> None:
+    log = "Program received signal SIGSEGV, Segmentation fault.\n#0  0x0000000000568af8 in ?? ()\n"
+
+    assert death(f"# pool-view segfaults upon exiting\n\n{log}").name == "pool-view"
+    assert death(f"# custom all reduce crashing\n\n{log}").name is None
+
+
+def test_a_report_of_macos_that_was_cut_off_still_names_its_process() -> None:
+    log = "# Random SIGSEGVs on exit\n\nProcess:         Python [4242]\nPath:            /opt/P\n"
+
+    first = death(log)
+
+    assert (first.pid, first.name) == (4242, "Python")
+
+
+def test_windbgs_stack_without_arguments_is_read() -> None:
+    first = death(
+        "# It crashed\n\nChild-SP          RetAddr           Call Site\n"
+        "00000094`6d9eb6e0 00007ffd`9380d2cf ucrtbase!abort+0x4e\n"
+        "00000094`6d9eb710 00007ffd`73d62483 VCRUNTIME140!_CxxThrowException+0xc2\n"
+        "00000094`6d9ec8f0 00007ffd`604d9c29 pool!ns::take+0x4f6\n"
+    )
+
+    assert (first.signal, first.module, first.function) == ("SIGABRT", "pool", "ns::take")
+
+
+def test_what_is_odd_is_no_daemon() -> None:
+    assert death("I'm getting an odd segfault.\n").name is None
+    assert death("# python.exe hard-crashes on take()\n").name == "python.exe"
