@@ -145,8 +145,8 @@ class Hearsay:
                     yield clue  # else of another word of the same line, such as `killed`
             elif not is_title:
                 if not (self._is_work and clue.is_told):
-                    is_word = clue.kind is not ClueKind.STACK
-                    yield replace(clue, is_told=clue.is_told or (self._is_change and is_word))
+                    is_named = self._is_change and clue.kind is not ClueKind.STACK
+                    yield replace(clue, is_told=True) if is_named else clue
             elif self._is_event and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None
