@@ -214,6 +214,8 @@ def cause_of(first: Clue, account: Sequence[Clue]) -> Cause:
         if found is not None:
             return _as_told(found, first, account)
     detail = "the text tells that it ended and not of what"
+    if any(one.exit == 0 for one in (first, *account)):
+        detail = "it left with exit status 0: no signal ended it, and it named no error"
     if first.kind is ClueKind.STACK and first.python:
         detail = first.detail or detail
     if first.kind is ClueKind.ECHO:

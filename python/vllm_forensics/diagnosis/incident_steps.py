@@ -148,6 +148,12 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
 """Where the cause's words tell which of its class it is; the first that fits decides."""
 
 
+_WHO_EXITS: Final = (
+    "strace -f -k -e trace=exit_group COMMAND    # the stack of the call that leaves with 0",
+    "grep -rnE 'sys[.]exit|os[.]_exit|exit[(]0' SOURCES    # who may have called it",
+)
+
+
 def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
     """Commands, the most telling first; of what is at hand already there is none.
 
@@ -166,6 +172,8 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         steps = (_NAME_IT.format(module=death.module), *steps)
     if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
         steps = _WHO_SENDS
+    if death.cause.kind is CauseClass.UNKNOWN and death.exit == 0:
+        steps = _WHO_EXITS
     if death.signal == "SIGBUS":
         steps = ("df -h /dev/shm    # docker run --shm-size=8g, or a larger emptyDir", *steps[:1])
     elif death.signal == "SIGILL":

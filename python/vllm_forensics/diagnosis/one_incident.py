@@ -21,6 +21,7 @@ from vllm_forensics.diagnosis.statement import Statement
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
     CauseClass,
+    Clue,
     ClueKind,
     Echo,
     Incident,
@@ -61,7 +62,7 @@ def told_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> T
 
     `logs` are the readings that the statements of logs are from, by their sources.
     """
-    told = with_owners(told, told)
+    told = _with_statuses(with_owners(told, told))
     copies = copies_in(told)
     own = [one for one in told if id(one) not in copies]
     order = ordered(_without_kills(own), logs.values())
@@ -80,6 +81,25 @@ def told_of(told: Sequence[Statement], logs: Mapping[str, IncidentReading]) -> T
         ),
         of_first=tuple(of_first),
     )
+
+
+def _with_statuses(told: Sequence[Statement]) -> list[Statement]:
+    """What a parent noticed of a child's end, with the status 0 that a tracer saw it leave with.
+
+    So nothing killed it: somebody called exit in it, and its parent was not told.
+    """
+    left = {one.pid for one in told if one.is_orderly_end and one.pid is not None}
+
+    def is_unknown(clue: Clue) -> bool:
+        is_child = clue.kind is ClueKind.CHILD and clue.of_another
+        return is_child and clue.exit is None and clue.signal is None
+
+    return [
+        replace(one, clue=replace(one.clue, exit=0))
+        if one.clue is not None and one.pid in left and is_unknown(one.clue)
+        else one
+        for one in told
+    ]
 
 
 def _without_kills(told: Sequence[Statement]) -> list[Statement]:

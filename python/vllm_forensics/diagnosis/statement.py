@@ -59,8 +59,8 @@ class Statement:
 
     @property
     def is_orderly_end(self) -> bool:
-        """A tracer sees every process end, and few of them matter."""
-        return self.ends and self.exit == 0
+        """A tracer sees every process end, and few of them matter; a parent tells of those."""
+        return self.ends and self.exit == 0 and self.clue is None
 
     @property
     def place(self) -> str:

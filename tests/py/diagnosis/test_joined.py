@@ -16,7 +16,7 @@ from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, IncidentReading
+from vllm_forensics.model.incident import CauseClass, IncidentReading, ProcessRole
 from vllm_forensics.model.joined import SourceKind
 
 SEGFAULT = "(Worker pid=7) Fatal Python error: Segmentation fault"
@@ -280,3 +280,70 @@ def test_another_machines_kernel_tells_nothing_of_a_worker() -> None:
     told = joined(log(*SERVE, host="node1"), log(DMESG, name="dmesg", host="node2"))
 
     assert all("as the kernel says" not in one.explanation for one in told.incidents)
+
+
+LEFT = "7 1768464765.100000 clone(child_stack=NULL, flags=SIGCHLD) = 8\n" + (
+    "8 1768464765.200000 exit_group(0) = ?\n8 1768464765.210000 +++ exited with 0 +++\n"
+    "7 1768464765.400000 +++ exited with 1 +++\n"
+)
+
+
+@pytest.mark.parametrize("said", ["", " (exit code: 0)"])
+@pytest.mark.parametrize("traced", [LEFT, ""])
+def test_a_worker_that_left_with_0_died_before_the_main_program_that_missed_it(
+    said: str, traced: str
+) -> None:
+    parts = [
+        log(
+            f"(Main pid=7) Worker proc W (pid 8) died unexpectedly{said}, shutting down executor.",
+            "(Main pid=7) Traceback (most recent call last):",
+            '(Main pid=7)   File "/app/serve.py", line 11, in main',
+            '(Main pid=7)     raise RuntimeError("worker died unexpectedly")',
+            "(Main pid=7) RuntimeError: worker died unexpectedly",
+        )
+    ]
+
+    found = joined(*parts, trace(traced)) if traced else joined(*parts)
+
+    assert found.told is not None
+    death = found.told.first_death
+    assert (death.pid, death.cause.kind) == (8, CauseClass.UNKNOWN)
+    assert death.exit == (0 if said or traced else None)
+    assert ("exit status 0" in death.cause.detail) == (death.exit == 0)
+    assert found.told.processes[0].end == ("exit 0" if death.exit == 0 else death.cause.detail)
+    assert any("exit_group" in step for step in found.told.next_steps) == (death.exit == 0)
+    assert found.told.visible_error_is_echo
+
+
+def test_a_child_that_leaves_with_0_and_is_not_missed_died_of_nothing() -> None:
+    reading = log("(Main pid=7) DataLoader worker (pid 8) exited with exit code 0")[1]
+
+    assert joined(trace(LEFT)).told is None
+    assert reading.clues == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("Worker 0 exited unexpectedly with status 0", 0),
+        ("DataLoader worker (pid(s) 4242) exited unexpectedly with exit code 0", 0),
+        ("Worker process 4242 exited unexpectedly (code: 3)", 3),
+        ("subprocess exited unexpectedly", None),
+    ],
+)
+def test_a_child_that_is_missed_died_first_whatever_its_status(
+    said: str, status: int | None
+) -> None:
+    found = joined(
+        log(
+            "Traceback (most recent call last):",
+            '  File "/app/serve.py", line 6, in main',
+            "    raise RuntimeError(left)",
+            f"RuntimeError: {said}",
+        )
+    )
+
+    assert found.told is not None
+    death = found.told.first_death
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.UNKNOWN, Certainty.UNKNOWN)
+    assert (death.role, death.exit) == (ProcessRole.WORKER, status)

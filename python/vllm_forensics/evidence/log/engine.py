@@ -14,7 +14,8 @@ VLLM: Final = Family(
             ClueKind.CHILD,
             "died unexpectedly",
             r"(?:Engine core proc|Worker proc|Engine process|Worker) (?P<name>[\w.-]{1,200})"
-            r"(?: \(pid[ =](?P<pid>\d{1,20})\))? died unexpectedly",
+            r"(?: \(pid[ =](?P<pid>\d{1,20})\))? died unexpectedly"
+            r"(?: \(exit code: (?P<exit>-?\d{1,3})\))?",
             "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
             of_another=True,
         ),

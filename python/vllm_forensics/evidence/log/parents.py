@@ -54,6 +54,16 @@ PYTHON: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "exited unexpectedly",
+            r"(?:Error: |^)(?:The )?(?P<name>(?:[Ww]orker|[Ee]ngine|[Cc]hild|[Ss]ubprocess)"
+            r"(?: proc(?:ess)?)?(?:[ _-]\w{1,40})?)(?: \(pid[ =:]{1,2}(?P<pid>\d{1,20})\))?"
+            r" exited unexpectedly(?:,? (?:with |\()(?:exit )?(?:code|status)[ =:]{1,2}"
+            r"(?P<exit>-?\d{1,3}))?",
+            "RuntimeError: Worker 0 exited unexpectedly with status 0",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "terminated with signal SIG",
             r"process (?P<name>\d{1,20}) terminated with signal (?P<signal>SIG\w{1,60})",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "

@@ -79,6 +79,10 @@ class Phrase:
     """Who ended the process on purpose."""
 
 
+_UNWANTED: Final = re.compile(r"unexpectedly| died")
+"""Of whom a parent says that, his end was none that it wanted, whatever his status."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """The phrases of one writer, in the order in which they are tried."""
@@ -216,7 +220,7 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
     if (text := groups.get("exit")) is not None:
         of_status, status = ended_by(int(text))
         signal = of_status or signal
-        if status == 0:
+        if status == 0 and _UNWANTED.search(phrase.pattern) is None:
             return None
     if (text := groups.get("signal")) is not None:
         signal = signal_in(text) or signal
