@@ -33,6 +33,7 @@ _HANDLERS: Final = re.compile(
     r"malloc_(?:printerr|consolidate)|tcache_\w{3,20}|unlink_chunk|sysmalloc|_{0,2}strn?dup$|"
     r"__(?:str|mem|wcs)\w{2,20}_(?:avx|sse|evex|erms|unaligned|generic|neon|sve)\w{0,30}|"
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
+    r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap)$|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
     r"[+-]\[NS(?:Exception|AssertionHandler) |"

@@ -14,7 +14,8 @@ _WORDS: Final = (
 _FAULTS: Final = (
     (  # Samba
         "INTERNAL ERROR: Signal ",
-        r"INTERNAL ERROR: Signal (?P<signal>\d{1,2}) in (?:process )?(?:pid )?(?P<pid>\d{1,20})",
+        r"INTERNAL ERROR: Signal (?P<signal>\d{1,2})(?:: [A-Z][\w ]{3,30})? in "
+        r"(?:process )?(?:pid )?(?P<pid>\d{1,20})",
         "INTERNAL ERROR: Signal 11 in pid 4242 (4.13.17)",
     ),
     (  # Squid
@@ -59,6 +60,12 @@ _ENDS: Final = (
         r"\b(?P<detail>Panic: file \S{1,200}: line \d{1,6} \((?P<function>\w{1,80})\): "
         r"assertion failed: .{1,160})",
         "imap(me)<7>: Panic: file pool.c: line 88 (take): assertion failed: (pool != NULL)",
+        "SIGABRT",
+    ),
+    (  # a title, of a C library's words
+        "# Assertion ",
+        r"^# (?P<detail>Assertion [`'].{1,160}[`'] failed)(?: in (?P<function>[a-z_]\w{2,80}))?",
+        "# Assertion `pool != NULL' failed in take_pool",
         "SIGABRT",
     ),
     (  # Varnish

@@ -87,6 +87,13 @@ KERNEL: Final = Family(
             "Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
             signal="SIGKILL",
         ),
+        Phrase(  # BSD's, which titles cut off
+            ClueKind.SIGNAL,
+            "exited on signal ",
+            r"(?:\bpid (?P<pid>\d{1,20}) )?\((?P<name>[^()]{1,40})\)(?:, jid \d{1,9})?, uid "
+            r"\d{1,9}:? (?P<detail>exited on signal (?P<signal>\d{1,2}))\b",
+            "pid 4242 (serve), jid 0, uid 80: exited on signal 11 (core dumped)",
+        ),
         Phrase(  # bcc's oomkill
             ClueKind.MEMORY,
             "OOM kill of PID ",

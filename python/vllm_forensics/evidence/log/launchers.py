@@ -116,8 +116,9 @@ BATCH: Final = Family(
         ),
         Phrase(
             ClueKind.MEMORY,
-            "exceeded 95% memory budget",
-            r"(?P<detail>Worker .{0,60}exceeded 95% memory budget)",
+            "% memory budget",
+            r"(?P<detail>\b(?P<name>Worker) (?:\S{1,80} )?(?:\(pid=(?P<pid>\d{1,20})\) )?exceeded "
+            r"\d{1,3}% memory budget)",
             "Worker tcp://127.0.0.1:4242 (pid=4242) exceeded 95% memory budget. Restarting...",
             signal="SIGKILL",
             of_another=True,

@@ -273,6 +273,13 @@ FORMS: Final = (
         holds="+0x",
     ),
     Form(
+        writer="FreeBSD's kernel",
+        example="#6 0xffffffff821683d4 at take_pool+0x344",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} at (?P<function>\w{1,120})\+0x[0-9a-f]{1,8}$",
+        begins="#",
+        holds=" at ",
+    ),
+    Form(
         writer="OpenJ9",
         example="ns_take+0xa34 (0x00007F1BE0001234 [libpool.so+0x19b484])",
         pattern=r"\s{0,8}(?P<function>[A-Za-z_][\w:<>~*&, ()]{0,300}?)\+0x[0-9a-f]{1,8} "

@@ -51,6 +51,16 @@ _FAULTS: Final = (
         r"(?P<detail>Internal error: Oops.{1,80})",
         "[ 1234.567890] Internal error: Oops: 96000004 [#1] PREEMPT SMP",
     ),
+    (  # FreeBSD
+        "Fatal trap ",
+        r"(?P<detail>Fatal trap \d{1,3}: .{1,60} while in kernel mode)",
+        "Fatal trap 12: page fault while in kernel mode",
+    ),
+    (
+        "urrent process",
+        r"^current process\s{1,12}= (?P<pid>\d{1,9}) \((?P<name>[^()]{1,40})\)",
+        "current process         = 4242 (serve)",
+    ),
     (  # ZFS
         "PANIC at ",
         r"(?P<detail>PANIC at \S{1,80}:\d{1,6}:(?P<function>\w{1,80})\(\))",

@@ -188,6 +188,10 @@ def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) ->
     )
 
 
+_FATAL_TEN: Final = "SIGUSR1"
+"""By its number a bus error on BSDs, on macOS and on MIPS, where a process dies of a fault."""
+
+
 def signal_in(text: str) -> str | None:
     """`SIGSEGV` for `11`, `-11`, `SEGV`, `SIGSEGV`, `Segmentation fault`."""
     word = text.strip().removeprefix("-")
@@ -224,6 +228,8 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
             return None
     if (text := groups.get("signal")) is not None:
         signal = signal_in(text) or signal
+        if phrase.kind is ClueKind.SIGNAL and signal == _FATAL_TEN:
+            signal = "SIGBUS"
     module, function, offset = (groups.get(name) for name in ("module", "function", "offset"))
     native: tuple[NativeCall, ...] = ()
     if module is not None or function is not None:

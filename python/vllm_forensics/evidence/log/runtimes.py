@@ -421,7 +421,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "panic: ",
-            r"^(?P<detail>panic: (?!Segmentation fault at address).{1,240})",
+            r"^(?P<detail>panic: (?!Segmentation fault at address|page fault$).{1,240})",
             "panic: runtime error: index out of range [3] with length 3",
         ),
         Phrase(

@@ -388,3 +388,45 @@ def test_an_older_oops_and_zfs_own() -> None:
 
 def test_a_crash_on_launch_is_a_crash() -> None:
     assert has_death("# Crash-on-launch with Mac Catalyst\n\nIt says so.\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "signal"),
+    [
+        ("+pid 79961 (pool), uid 80: exited on signal 11", "pool", "SIGSEGV"),
+        ("kernel: pid 7 (pool-static), jid 2, uid 0: exited on signal 8", "pool-static", "SIGFPE"),
+        ("pid 7 (pool), uid 0: exited on signal 10 (core dumped)", "pool", "SIGBUS"),
+        ("# (pool), uid 80: exited on signal 6", "pool", "SIGABRT"),
+    ],
+)
+def test_a_bsds_kernel_names_what_died(line: str, name: str, signal: str) -> None:
+    first = death(f"{line}\n")
+
+    assert (first.name, first.signal) == (name, signal)
+
+
+def test_freebsds_own_trap() -> None:
+    first = death(
+        "Fatal trap 12: page fault while in kernel mode\ncpuid = 6; apic id = 06\n"
+        "current process		= 7 (re0 taskq)\npanic: page fault\nKDB: stack backtrace:\n"
+        "#0 0xffffffff80b7fefd at kdb_backtrace+0x5d\n#1 0xffffffff80b32bd1 at vpanic+0x131\n"
+        "#2 0xffffffff8100091b at trap_fatal+0x40b\n#3 0xffffffff80fd6d48 at calltrap+0x8\n"
+        "#4 0xffffffff821683d4 at re_rxeof+0x344\n"
+    )
+
+    assert (first.name, first.function) == ("re0 taskq", "re_rxeof")
+    assert first.cause.kind == CauseClass.NATIVE_FAULT
+
+
+def test_sambas_newer_words_and_dasks_worker() -> None:
+    samba = death("INTERNAL ERROR: Signal 11: Segmentation fault in pid 318 (4.13.8)\n")
+    dask = death("distributed.nanny - WARNING - Worker exceeded 80% memory budget. Restarting\n")
+
+    assert (samba.pid, samba.signal) == (318, "SIGSEGV")
+    assert (dask.role, dask.cause.kind) == (ProcessRole.WORKER, CauseClass.OOM_KILLED)
+
+
+def test_a_title_of_an_assertion() -> None:
+    first = death("# Assertion `*_head == _item` failed in take_pool_free\n\nSeen often.\n")
+
+    assert (first.signal, first.function) == ("SIGABRT", "take_pool_free")
