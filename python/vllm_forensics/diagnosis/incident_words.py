@@ -55,23 +55,24 @@ def explanation(
 def _of_what(death: Death) -> str:
     cause = death.cause
     if cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN:
-        return f": {cause.detail.rstrip('.')}"
+        return f": {cause.detail.rstrip('.: ')}"
     if cause.certainty is Certainty.UNKNOWN:
         return f"; of what is unknown: {cause.detail}"
     likely = ", most likely" if cause.certainty is Certainty.LIKELY else ""
-    kind = cause.kind.value.replace("-", " ")
-    return f"{likely} of {_ARTICLES.get(cause.kind, kind)}: {cause.detail.rstrip('.')}"
+    reason = _REASONS.get(cause.kind, f"of {cause.kind.value.replace('-', ' ')}")
+    comma = "," if reason.startswith("because") and not likely else ""
+    return f"{likely}{comma} {reason}: {cause.detail.rstrip('.: ')}"
 
 
-_ARTICLES: Final = {
-    CauseClass.NATIVE_FAULT: "a fault in native code",
-    CauseClass.HEAP_CORRUPTION: "a corrupted heap",
-    CauseClass.ABORT_EXCEPTION: "giving up on purpose",
-    CauseClass.OOM_KILLED: "a lack of memory",
-    CauseClass.ENVIRONMENT: "its environment",
-    CauseClass.PYTHON_EXCEPTION: "a Python exception",
-    CauseClass.GPU_ASYNC: "an error on the GPU",
-    CauseClass.HANG: "waiting too long",
+_REASONS: Final = {
+    CauseClass.NATIVE_FAULT: "of a fault in native code",
+    CauseClass.HEAP_CORRUPTION: "of a corrupted heap",
+    CauseClass.ABORT_EXCEPTION: "because it ended itself",
+    CauseClass.OOM_KILLED: "for lack of memory",
+    CauseClass.ENVIRONMENT: "because of its environment",
+    CauseClass.PYTHON_EXCEPTION: "of a Python exception",
+    CauseClass.GPU_ASYNC: "of an error on the GPU",
+    CauseClass.HANG: "because it waited too long",
 }
 
 
