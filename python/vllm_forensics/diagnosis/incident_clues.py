@@ -15,7 +15,7 @@ _TEARDOWN: Final = re.compile(
 )
 """How many programs end that were dying of something else, or ended well."""
 _WARNING_ONLY: Final = re.compile(
-    r"No available shared memory broadcast block|blocked for more than \d{1,6} seconds"
+    r"No available (?:shared memory broadcast )?block|blocked for more than \d{1,6} seconds"
 )
 MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 """What only tools see, and no user."""

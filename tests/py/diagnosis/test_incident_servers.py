@@ -552,3 +552,28 @@ def test_what_nccl_leaves_unhandled_is_an_error_of_the_gpu(words: str) -> None:
     death = incident_of(f"# NCCL {words} in the second step", "", "I get this since today.")
 
     assert death.first_death.cause.kind is CauseClass.GPU_ASYNC
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# [Bug]: No available block found in 60 second.",
+        "(EngineCore_DP0 pid=42) INFO 01-15 08:12:45 [shm_broadcast.py:466] No available shared "
+        "memory broadcast block found in 60 seconds. This typically happens when some processes "
+        "are hanging or doing some time-consuming work (e.g. compilation).",
+    ],
+)
+def test_a_wait_for_a_block_is_a_hang_where_nothing_else_is_told(line: str) -> None:
+    death = incident_of(line).first_death
+    other = incident_of(line, "Worker proc VllmWorker-1 died unexpectedly, shutting down executor.")
+
+    assert (death.cause.kind, death.cause.certainty) == (CauseClass.HANG, Certainty.LIKELY)
+    assert other.first_death.name == "VllmWorker-1"
+
+
+def test_the_driver_names_the_process_that_used_the_gpu() -> None:
+    death = incident_of(
+        "[Fri Jun  5 01:02:42 2026] NVRM: Xid (PCI:0000:10:00): 31, pid=42, name=python3, Ch 9, MMU"
+    ).first_death
+
+    assert (death.pid, death.name, death.cause.kind) == (42, "python3", CauseClass.GPU_ASYNC)

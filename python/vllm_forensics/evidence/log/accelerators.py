@@ -311,7 +311,8 @@ GPU: Final = Family(
         Phrase(
             ClueKind.GPU,
             "NVRM: Xid ",
-            r"(?P<detail>NVRM: Xid \(.{1,30}\): \d{1,20}, (?:pid='?(?P<pid>\d{1,20})'?)?.{0,120})",
+            r"(?P<detail>NVRM: Xid \(.{1,30}\): \d{1,20}, (?:pid='?(?P<pid>\d{1,20})'?"
+            r"(?:, name=(?P<name>[\w./:+-]{1,60}))?)?.{0,120})",
             "NVRM: Xid (PCI:0000:41:00): 31, pid=4242, name=python, Ch 00000008, MMU Fault",
         ),
     ),

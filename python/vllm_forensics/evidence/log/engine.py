@@ -83,12 +83,18 @@ VLLM: Final = Family(
             "asyncio.exceptions.TimeoutError: Engine iteration timed out. This should never "
             "happen!",
         ),
-        Phrase(
-            ClueKind.HANG,
-            "No available shared memory broadcast block found",
-            r"(?P<detail>No available shared memory broadcast block found in \d{1,20} ?s\w*)"
-            r"(?:\. This typically)?",  # it explains itself
-            "No available shared memory broadcast block found in 60 second.",
+        *(
+            Phrase(
+                ClueKind.HANG,
+                needle,
+                rf"(?P<detail>{needle} in \d{{1,20}} ?s\w*)"
+                r"(?:\. This typically .{0,300})?",  # it explains itself
+                f"{needle} in 60 second.",
+            )
+            for needle in (
+                "No available shared memory broadcast block found",
+                "No available block found",
+            )
         ),
         Phrase(
             ClueKind.HANG,
