@@ -17,7 +17,7 @@ _HANDLERS: Final = re.compile(
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
     r"c10::(?:Error|detail::torch|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
-    r"_?rust_|_{0,2}rustc::|core::|panicking::|sys_common::|sys::backtrace|"
+    r"_?rust_|_{0,2}rustc::|core::|panicking::|(?:option::Option|result::Result)<|sys_common::|sys::backtrace|"
     r"<(?:std|core|alloc)::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"

@@ -240,8 +240,8 @@ FORMS: Final = (
     Form(  # libexample.so!f, and without symbols libexample.so + 0x1234
         writer="Breakpad's minidump_stackwalk",
         example=" 0  libexample.so!ns::f(int) [f.cpp : 12 + 0x4]",
-        pattern=r"\s{0,4}\d{1,3}  (?P<module>[\w.+-]{1,120})(?:!(?P<function>[^\[+]{1,400}?))?"
-        r"(?: \[.{1,240})? \+ (?P<offset>0x[0-9a-f]{1,16})\]?$",
+        pattern=r"\s{0,4}\d{1,3}  (?P<module>[\w.+-]{1,120}(?: [A-Z][\w.+-]{1,40}){0,3})"
+        r"(?:!(?P<function>[^\[+]{1,400}?))?(?: \[.{1,240})? \+ (?P<offset>0x[0-9a-f]{1,16})\]?$",
         begins=r"\d",
         holds=" + 0x",
         source="a debugger",

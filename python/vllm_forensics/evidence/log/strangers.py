@@ -104,6 +104,20 @@ MINIDUMPS: Final = Family(
             "Crash reason:  SIGSEGV / SEGV_MAPERR",
             signal="SIGSEGV",
         ),
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                f"rash reason:  {reason}",
+                rf"\bCrash reason:  {reason}\b(?P<detail> / .{{1,60}})?",
+                f"Crash reason:  {reason} / EXC_I386_INVOP",
+                signal=signal,
+            )
+            for reason, signal in (
+                ("EXC_BAD_INSTRUCTION", "SIGILL"),
+                ("EXC_BREAKPOINT", "SIGTRAP"),
+                ("EXC_ARITHMETIC", "SIGFPE"),
+            )
+        ),
         Phrase(  # WinDbg's, above a stack
             ClueKind.STACK,
             "Child-SP ",
@@ -158,8 +172,8 @@ DOTNET: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "System.AccessViolationException",
-            r"(?:^|Fatal error\. |Unhandled [Ee]xception[:.] )(?P<detail>System\.AccessViolation"
-            r"Exception(?:: .{1,160}|$))",
+            r"(?:^|Fatal error\. |Unhandled [Ee]xception[:.] |Exception Info: )(?P<detail>System"
+            r"\.AccessViolationException(?:: ?\W?\S.{1,160}|$))",
             "Fatal error. System.AccessViolationException: Attempted to read or write protected "
             "memory.",
             signal="SIGSEGV",

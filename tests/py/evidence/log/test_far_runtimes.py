@@ -430,3 +430,40 @@ def test_a_title_of_an_assertion() -> None:
     first = death("# Assertion `*_head == _item` failed in take_pool_free\n\nSeen often.\n")
 
     assert (first.signal, first.function) == ("SIGABRT", "take_pool_free")
+
+
+def test_breakpads_words_of_macos() -> None:
+    first = death(
+        "CPU: amd64\n     4 CPUs\n\nCrash reason:  EXC_BAD_INSTRUCTION / EXC_I386_INVOP\n"
+        "Crash address: 0x100f544f4\n\nThread 0 (crashed)\n"
+        " 0  Pool Framework!ns::Pool::Take() [pool.cc : 28 + 0x0]\n"
+        "    rax = 0x0000000000000000   rdx = 0x0000000105fa796f\n"
+    )
+
+    assert (first.signal, first.module) == ("SIGILL", "Pool Framework")
+    assert first.function == "ns::Pool::Take"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "System.AccessViolationException:\u201c\u5c1d\u8bd5\u8bfb\u53d6\u6216\u5199\u5165\u53d7"
+        "\u4fdd\u62a4\u7684\u5185\u5b58\u3002\u201d",
+        "Exception Info: System.AccessViolationException: Attempted to read protected memory.",
+    ],
+)
+def test_dotnets_access_violation_in_other_words(line: str) -> None:
+    assert death(f"[08:12:45] Starting: pool\n{line}\n").signal == "SIGSEGV"
+
+
+def test_an_older_rusts_unwrap_is_no_place() -> None:
+    first = death(
+        "thread '<main>' panicked at 'called `Option::unwrap()` on a `None` value', option.rs:330\n"
+        "stack backtrace:\n"
+        "   6:     0x5615e5822e41 - rust_begin_unwind\n"
+        "   8:     0x5615e5858278 - panicking::panic::h94bef08fa1f352c06WL\n"
+        "   9:     0x5615e57c0f7d - option::Option<T>::unwrap::h16515609606882990218\n"
+        "  10:     0x5615e57c0a77 - pool::launch::take\n"
+    )
+
+    assert first.function == "pool::launch::take"
