@@ -16,6 +16,8 @@ _KILLED: Final = (
     r"many|its|their|your|our)\b|process))"
 )
 """Was, and not: killed another."""
+_KILLED_MINE: Final = r"killed(?= (?:my|our)\b)"
+"""By another than who writes."""
 _ABROAD: Final = {word.lower(): signal for word, signal in WORDS if word.replace(" ", "").isalpha()}
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
@@ -26,6 +28,7 @@ DEATH: Final = re.compile(
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
+    rf"oom[ -]?(?:killer )?{_KILLED_MINE}|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
     rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|"
@@ -53,7 +56,8 @@ HANG: Final = re.compile(
 """A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
-    rf"dies|died|dying|{_KILLED}|panics|panicked|PanicExceptions?|assertion failures?|"
+    rf"dies|died|dying|{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
+    r"panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"

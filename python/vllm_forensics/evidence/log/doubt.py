@@ -73,7 +73,7 @@ _ASKS: Final = lazily(
 )
 """Who asks whether something is seen has not seen it."""
 _DENIED: Final = lazily(
-    r"(?i)(?:\b(?:no|not|never|any|nor)|n['\u2019]t|let alone)\b(?: [\w'-]{1,20}){0,3}\s$"
+    r"(?i)(?:\b(?:no|not|never|any|none|nor)|n['\u2019]t|let alone)\b(?: [\w'-]{1,20}){0,3}\s$"
 )
 _EXPLAINED: Final = lazily(
     rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:always|never|{_MEANS}|{_WHEN})\b|"
@@ -83,14 +83,17 @@ _EXPLAINED: Final = lazily(
 )
 """Behind a death's name: somebody explains it."""
 _EXPLAINED_AT_ALL: Final = lazily(
-    rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:(?:{_MAY}|can|will) |also known|n\.|{_MEANS}|{_WHEN}|"
+    rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:(?:{_MAY}|can|will) |"
+    rf"(?:{_HABIT}) (?:occur|happen|result|arise|come|stem|mean|indicate)\b|"
+    rf"also known|n\.|{_MEANS}|{_WHEN}|"
     r"(?:#?\d{3,12} )?(?:is|are)\b(?! (?:raised|thrown|reported|triggered|seen|happening|"
     r"occurring|still|back|produced|due|in|at|not|reproducible|caused by (?:the|my|this)))|"
     r"- (?:an?|the)\b)|"
     r": (?:an?|the) "
 )
 _MENDS: Final = lazily(
-    rf"(?i)(?<!not )(?<!n't )(?<![\w-])(?:{MEND}{_FORM}|no longer|regression test|closes)\b"
+    rf"(?i)(?<!not )(?<!n't )(?<![\w-])(?:{MEND}{_FORM}|no longer|regression test)\b|"
+    r"\bcloses:? \W?(?:\w{1,20}#|#\d|https?:)"
 )
 _TIME: Final = lazily(r"\b\d\d:\d\d:\d\d\b")
 _MENDED: Final = lazily(

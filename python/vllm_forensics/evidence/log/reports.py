@@ -59,12 +59,15 @@ _ATTRIBUTE: Final = lazily(
 
 A program is none: who writes `crash game` means that it does.
 """
+_OF_ANY: Final = r" of(?! (?:the|this|that|my|our)\b)"
+"""Behind `cause`: of crashes at all."""
 _OCCASION: Final = lazily(
     r"(?i)\b(?:on|upon|for|as|(?<!ing )or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
     r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"
-    r"\S \b(?:when(?:ever)?|if|in case)(?: [\w'-]{1,20}){1,3} $"
+    r"\S \b(?:when(?:ever)?|if|in case)(?: [\w'-]{1,20}){1,3} $|"
+    rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
 )
 """The crash is when something else takes place, or should."""
 _MAY: Final = lazily(
@@ -85,12 +88,15 @@ _OPENS: Final = lazily(
 _SAW: Final = lazily(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|seen|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
-    r"raise[sd]?|outputs?|produces?|gives?|gave|received?|(?<!to )causes?|caused|causing|"
-    r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it'?s|this is|"
+    r"raise[sd]?|outputs?|produces?|gives?|gave|received?|caused|causing|"
+    rf"(?<!to )causes?(?!{_OF_ANY}\b)|"
+    r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it['\u2019]s|"
+    r"its(?= \W{0,3}$)|this is|"
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
     r"do(?:es)?|did|\bit will|"
-    r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|abort(?:s|ed)?)"
-    r"(?: \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"
+    r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|"
+    r"abort(?:s|ed)?|clos(?:es|ed))"
+    r"(?:,| \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"
     r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"
 )
 """Stands before the crash's name where somebody saw it."""

@@ -37,6 +37,8 @@ _WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}$")
 _WITHIN: Final = lazily(rf"(?i)[^.;:]{{0,20}}? in (?:the |an? )?[`\"']?(?P<name>{_PROCESS})\b")
 """Behind the crash's name."""
 _IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
+_VICTIM: Final = lazily(r"(?i)(?<=killed) (?:my|our) [`\"']?(?P<name>[\w.+-]{2,40})")
+"""`celery killed my worker`: who died is named behind."""
 _PATH: Final = lazily(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})\W{0,3}$")
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
@@ -102,6 +104,8 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
     text, start = crash.string, crash.start()
     before = text[:start]
+    if (victim := _VICTIM.match(text, crash.end())) is not None:
+        return _somebody(victim["name"])
     who = (
         _WHO.search(text, 0, start)
         or _WITHIN.match(text, crash.end())
