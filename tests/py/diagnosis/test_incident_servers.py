@@ -577,3 +577,40 @@ def test_the_driver_names_the_process_that_used_the_gpu() -> None:
     ).first_death
 
     assert (death.pid, death.name, death.cause.kind) == (42, "python3", CauseClass.GPU_ASYNC)
+
+
+def test_threads_that_write_into_each_others_headings_died_of_the_same() -> None:
+    death = incident_of(
+        "Fatal Python error: Fatal Python error: Segmentation faultSegmentation faultFatal Python",
+        "",
+        "Fatal Python error: Thread 0xFatal Python error: Segmentation faultFatal Python error: ",
+    ).first_death
+
+    assert (death.signal, death.cause.kind) == ("SIGSEGV", CauseClass.NATIVE_FAULT)
+
+
+def test_a_report_that_quotes_a_program_is_no_file_of_source_code() -> None:
+    death = incident_of(
+        "# [Bug]: vLLM crashes with SIGABRT during inspection",
+        "",
+        "It goes through here:",
+        "    msg = (",
+        '        "*** Detected a dump at {} ***".format(',
+        "            latest",
+        "        )",
+        "    )",
+        "    print(msg, file=sys.stderr)",
+    ).first_death
+
+    assert (death.signal, death.name) == ("SIGABRT", "vLLM")
+
+
+def test_the_kernels_way_back_is_no_place_whatever_symbol_stands_nearest() -> None:
+    death = incident_of(
+        "[node:67   :0:70] Caught signal 11 (Segmentation fault: address not mapped)",
+        "==== backtrace (tid:     70) ====",
+        " 0 0x00000000000143c0 __funlockfile()  ???:0",
+        " 1 0x000000000001ef3a ns::Pool::Pool()  :0",
+    ).first_death
+
+    assert death.function == "ns::Pool::Pool"

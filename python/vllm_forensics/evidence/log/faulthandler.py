@@ -28,8 +28,10 @@ _HEADER: Final = re.compile(
 )
 _SIGNALS: Final = re.compile(
     r"(?i:segmentation fault|aborted|bus error|illegal instruction|floating[ -]point (?:error|"
-    r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)(?!\w)(?!: )"
+    r"exception)|access violation|stack overflow|code 0x[0-9a-f]+)(?:(?!\w)(?!: )|(?=(?-i:[A-Z])))"
 )
+_AGAIN: Final = re.compile(r"^(?:[A-Z]\w{2,20} (?:fault|error|0x))?(?:Fatal Python error: )+")
+"""Threads that die at once write into each other's lines."""
 _PARACHUTE: Final = re.compile(r"(?:\w{1,40}: )?\(\w[\w ]{0,38}\) (?=\w)")
 """A library's own handler, which calls Py_FatalError: `pygame_parachute: (pygame parachute) …`."""
 DUMPS: Final = Family(
@@ -176,4 +178,6 @@ def open_fault(line: LogLine, *, is_alone: bool) -> FaultBlock | None:
     if "atal Python error: " not in line.text and "Windows fatal ex" not in line.text:
         return None
     match = _HEADER.match(line.text)
-    return FaultBlock(line, match["what"].strip()) if match is not None else None
+    if match is None:
+        return None
+    return FaultBlock(line, _AGAIN.sub("", match["what"]).strip())

@@ -279,7 +279,7 @@ def _is_source(kinds: Sequence[_Kind]) -> bool:
     own = [kind for kind in kinds if kind is not _Kind.NEITHER]
     if _Kind.FENCE in own or len(own) < 2 * _ENDS:
         return False
-    if not all(_Kind.CODE in end for end in (own[:_ENDS], own[-_ENDS:])):
+    if not all(_Kind.CODE in end for end in (own[: _ENDS // 2], own[-_ENDS:])):
         return False
     return 5 * own.count(_Kind.CODE) >= 2 * len(own)
 
