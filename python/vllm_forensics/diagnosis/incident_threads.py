@@ -46,18 +46,22 @@ def with_processes(reading: IncidentReading) -> IncidentReading:
     known = {record.pid for record in records} | {one.pid for one in reading.processes}
     ends = list(_own_words(reading) or _ends(reading)) if not records else []
     ends = ends if len(ends) <= _MAX_ENDS else []  # nor would the moment tell one of so many
+    is_only = len({fault.pid for fault in faults}) == 1
     found: dict[int, Clue] = {}
     taken: set[int] = set()
+    owners: dict[int | None, Clue] = {}
     for fault in faults:
         if fault.pid in known:
             continue
         record = stacks.get(fault.pid) or _next_record(fault, records, taken)
-        is_only = len(faults) == 1
-        end = next((one for one in ends if _may_end(fault, one, is_only=is_only)), None)
         if record is not None:
             taken.add(id(record))
             found[id(fault)] = _of_process(fault, record)
-        elif end is not None:
+            continue
+        fitting = (one for one in ends if _may_end(fault, one, is_only=is_only))
+        end = owners.get(fault.pid) or next(fitting, None)
+        if end is not None:
+            owners[fault.pid] = end
             ends = [one for one in ends if _who(one) != _who(end)]
             found[id(fault)] = _of_ended(fault, end)
     return replace(reading, clues=tuple(found.get(id(clue), clue) for clue in reading.clues))
@@ -68,7 +72,8 @@ def _line(clue: Clue) -> int:
 
 
 def _is_fault(clue: Clue) -> bool:
-    return clue.source == "kernel" and clue.kind is ClueKind.SIGNAL
+    """A fault, or a process that had to go for want of memory."""
+    return clue.source == "kernel" and clue.kind in {ClueKind.SIGNAL, ClueKind.MEMORY}
 
 
 def _is_record(clue: Clue) -> bool:
@@ -146,8 +151,9 @@ def _may_end(fault: Clue, end: Clue, *, is_only: bool) -> bool:
 
 def _of_ended(fault: Clue, end: Clue) -> Clue:
     """Its number may be a thread's, or another than in the container: it is only told."""
-    said = f"as the kernel says of {fault.name}[{fault.pid}]"
-    detail = f"{fault.detail}, {said}" if fault.detail else said
+    detail = f"as the kernel says of {fault.name}[{fault.pid}]"
+    if fault.detail:  # a killed process stands in the kernel's own words
+        detail = f"{fault.detail}, {detail}" if fault.kind is ClueKind.SIGNAL else fault.detail
     name = end.name if end.of_another else end.name or end.writer
     return replace(
         fault, pid=subject_pid(end), name=name, of_another=True, detail=detail, is_matched=True

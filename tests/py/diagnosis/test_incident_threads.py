@@ -4,7 +4,7 @@ import pytest
 from tests.py.support.incidents import incidents_of
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import Incident, ProcessRole
+from vllm_forensics.model.incident import CauseClass, Incident, ProcessRole
 
 FAULT = (
     "Jan 15 08:12:45 node1 kernel: {name}[4300]: segfault at 48 ip 00007f1be0001234 "
@@ -128,3 +128,22 @@ def test_words_of_a_fault_are_not_matched_with_one_of_no_known_time() -> None:
     undated = "[ 8421.100000] " + LATE.partition("kernel: ")[2]
 
     assert "as the kernel says" not in first(HANDLED, DIED, undated).first_death.cause.detail
+
+
+KILLED = (
+    "[Thu Jan 15 08:12:44 2026] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=a,"
+    "mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=pt_main_thread,pid=88123,uid=0",
+    "[Thu Jan 15 08:12:44 2026] Memory cgroup out of memory: Killed process 88123 (pt_main_thread) "
+    "total-vm:92311200kB, anon-rss:33012000kB, file-rss:0kB, shmem-rss:0kB, UID:0",
+)
+
+
+def test_the_worker_that_ended_then_is_whom_the_kernel_killed_for_want_of_memory() -> None:
+    one = "(Worker_TP0 pid=300) INFO 01-15 08:12:41 [worker.py:1] Loading"
+
+    incident = first(one, one.replace("0 pid=300", "1 pid=301"), DIED.replace("-0", "-1"), *KILLED)
+
+    death = incident.first_death
+    assert (death.name, death.pid, death.signal) == ("VllmWorker-1", 301, "SIGKILL")
+    assert death.cause.kind is CauseClass.OOM_KILLED
+    assert 88123 not in {process.pid for process in incident.processes}
