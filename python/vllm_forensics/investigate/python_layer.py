@@ -25,7 +25,7 @@ from vllm_forensics.investigate.python_structures import python_state_of
 from vllm_forensics.investigate.source_excerpt import excerpt_of
 from vllm_forensics.model.answer import Gap, Known, Tier
 from vllm_forensics.model.python_stack import PythonFrame, PythonThread
-from vllm_forensics.model.report import Crash, ThreadReport
+from vllm_forensics.model.report import Crash, ParallelCaller, ThreadReport
 from vllm_forensics.model.stack import Frame, FrameKind
 
 _UNPLACED: Final = Gap(
@@ -207,10 +207,11 @@ def _with_caller(crash: Crash) -> Crash:
     sentence = ""
     caller = parallel_caller(crash.threads)
     if caller is not None and not _python_frames(crash.threads[0]):
-        place = _python_place(caller.stack.frames)
+        calls = tuple(one for one in caller.stack.frames if one.kind is FrameKind.PYTHON)
+        crash = replace(crash, parallel_caller=ParallelCaller(tid=caller.tid, frames=calls))
         sentence = (
-            f" The thread works in a parallel loop of thread {caller.tid}, which in Python was "
-            f"below {place}."
+            f" The thread most likely works in a parallel loop of thread {caller.tid}, which in "
+            f"Python was below {_python_place(calls)}."
         )
     elif place := _python_place(_python_frames(crash.threads[0])):
         sentence = f" In Python it was below {place}."

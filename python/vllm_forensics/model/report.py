@@ -67,6 +67,14 @@ class SourceExcerpt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelCaller:
+    """The thread that most likely gave a pool's thread its work, and its Python calls there."""
+
+    tid: int
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Crash:
     """One core, explained."""
 
@@ -88,6 +96,8 @@ class Crash:
     """Empty until all its frames are known: `diagnosis.signature.signed`."""
     signature_parts: tuple[SignaturePart, ...] = ()
     """What the signature is made of."""
+    parallel_caller: ParallelCaller | None = None
+    """Where the crashing thread is one of OpenMP's, which has no Python of its own."""
     reraised_by: str | None = None
     origin: tuple[Origin, ...] = ()
     objects: tuple[Variable, ...] = ()

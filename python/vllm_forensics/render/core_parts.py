@@ -10,11 +10,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from vllm_forensics.model.finding import Certainty, Origin
-from vllm_forensics.model.report import SourceExcerpt
+from vllm_forensics.model.report import ParallelCaller, SourceExcerpt
 from vllm_forensics.model.stack import Frame, FrameKind, Variable
 from vllm_forensics.render import core_words as words
 from vllm_forensics.render.rows import Rows
 
+_MAX_CALLS: Final = 4
 _MAX_VARIABLES: Final = 12
 _MAX_VALUE: Final = 400
 _MEMBER: Final = re.compile(r"\b[A-Za-z_]\w* = std::(?!unique_ptr|shared_ptr)")
@@ -33,6 +34,16 @@ def fold(hidden: list[Frame]) -> Iterator[RenderableType]:
     )
     shown = ", ".join(list(modules)[:3])
     yield Text(f"      {words.count(len(hidden), 'runtime frame')} folded ({shown})", style="quiet")
+
+
+def parallel_caller(caller: ParallelCaller) -> Iterator[RenderableType]:
+    """Who gave a pool's thread its work, as far as that is known."""
+    yield Text(f"      likely in a parallel loop of thread {caller.tid}, in Python:", style="quiet")
+    for frame in caller.frames[:_MAX_CALLS]:
+        yield Text(f"      ◂ {words.function(frame)}").append(f"   {words.place(frame)}", "quiet")
+    left = len(caller.frames) - _MAX_CALLS
+    if left > 0:
+        yield Text(f"        {words.count(left, 'older call')} (--format json)", style="quiet")
 
 
 def source(excerpt: SourceExcerpt) -> Iterator[RenderableType]:

@@ -144,6 +144,8 @@ class _Writer:
             hidden = []
             yield from self._frame(crash, frame)
         yield from parts.fold(hidden)
+        if crash.parallel_caller is not None:
+            yield from parts.parallel_caller(crash.parallel_caller)
         if recursion is not None:
             cycle = "this frame" if recursion.period == 1 else f"these {recursion.period} frames"
             least = "at least " if recursion.is_least else ""

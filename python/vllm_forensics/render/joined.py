@@ -15,6 +15,7 @@ from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
+from vllm_forensics.render.core_parts import parallel_caller
 from vllm_forensics.render.incident import LABEL_WIDTH, labelled, next_steps, one_line, title
 from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
@@ -145,6 +146,8 @@ class _Writer:
         if len(rows) > _MAX_FRAMES:
             left = f"      {len(rows) - _MAX_FRAMES} more (forensics core {_quoted(crash.core)})"
             yield command(left, style="quiet")
+        if crash.parallel_caller is not None:
+            yield from parallel_caller(crash.parallel_caller)
 
     def _gaps(self, crash: Crash) -> Iterator[RenderableType]:
         """What its core does not hold: the stack above is read with that in mind."""

@@ -8,7 +8,15 @@ import msgspec
 
 from vllm_forensics.model.cases import Seen
 from vllm_forensics.model.finding import Origin
-from vllm_forensics.model.report import Crash, Failure, Group, ModuleReport, Report, ThreadReport
+from vllm_forensics.model.report import (
+    Crash,
+    Failure,
+    Group,
+    ModuleReport,
+    ParallelCaller,
+    Report,
+    ThreadReport,
+)
 from vllm_forensics.model.signals import code_name, signal_name
 from vllm_forensics.model.stack import Frame, Variable
 from vllm_forensics.render.json_text import json_text
@@ -136,6 +144,14 @@ class GapWire(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str
 
 
+class ParallelCallerWire(msgspec.Struct, frozen=True, kw_only=True):
+    """The Python calls of the thread that opened the parallel loop of the crashing one."""
+
+    thread: int
+    frames: list[FrameWire]
+    certainty: Literal["likely"]
+
+
 class CrashWire(msgspec.Struct, frozen=True, kw_only=True):
     """One core, explained."""
 
@@ -150,6 +166,8 @@ class CrashWire(msgspec.Struct, frozen=True, kw_only=True):
     fault: FaultWire
     culprit: CulpritWire | None
     threads: list[ThreadWire]
+    parallel_caller: ParallelCallerWire | None
+    """Null where the crashing thread is none of OpenMP's, or not one thread alone fits."""
     modules: list[ModuleWire]
     origin: list[OriginWire]
     objects: list[VariableWire]
@@ -267,6 +285,7 @@ def crash_to_wire(crash: Crash) -> CrashWire:
         ),
         culprit=_culprit(crash.culprit),
         threads=[_thread(thread) for thread in crash.threads],
+        parallel_caller=_parallel_caller(crash.parallel_caller),
         modules=[_module(module) for module in crash.modules],
         origin=[_origin(step) for step in crash.origin],
         objects=[VariableWire(name=found.name, value=found.value) for found in crash.objects],
@@ -283,6 +302,13 @@ def crash_to_wire(crash: Crash) -> CrashWire:
         seen=seen_to_wire(crash.seen),
         gaps=[GapWire(what=gap.what, remedy=gap.remedy) for gap in crash.gaps],
     )
+
+
+def _parallel_caller(caller: ParallelCaller | None) -> ParallelCallerWire | None:
+    if caller is None:
+        return None
+    frames = [_frame(frame) for frame in caller.frames]
+    return ParallelCallerWire(thread=caller.tid, frames=frames, certainty="likely")
 
 
 def _signal(signal: Any) -> SignalWire:

@@ -187,9 +187,12 @@ def test_the_python_code_that_began_a_parallel_loop_is_named(tmp_path: Path) -> 
     ]
     assert crash["culprit"]["line"] == 5
     assert (
-        f"The thread works in a parallel loop of thread {caller}, which in Python was below "
-        f"scale ({program}:4)." in crash["explanation"]
+        f"The thread most likely works in a parallel loop of thread {caller}, which in Python was "
+        f"below scale ({program}:4)." in crash["explanation"]
     )
+    told = crash["parallel_caller"]
+    assert (told["thread"], told["certainty"]) == (caller, "likely")
+    assert [tuple_of(f) for f in told["frames"]] == [("python", "scale"), ("python", "<module>")]
 
 
 def test_without_native_code_of_ones_own_the_culprit_is_python(tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ import pytest
 from tests.py.support.reports import a_report, null_crash, single_report
 from tests.py.support.snapshots import compare, too_wide, without_escapes
 
+from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.demo import DemoOutcome
-from vllm_forensics.model.report import Failure, Report
+from vllm_forensics.model.report import Failure, ParallelCaller, Report
+from vllm_forensics.model.stack import Frame, FrameKind
 from vllm_forensics.render.core_screen import render_cores
 from vllm_forensics.render.demo import render_ending, render_silent, render_title
 from vllm_forensics.render.terminal import Detail, TerminalStyle
+from vllm_forensics.render.wire import crash_to_wire
 
 OWN = frozenset(
     [(core, index) for core in ("/tmp/core.42", "/tmp/core.43") for index in (0, 1, 2)]  # noqa: S108
@@ -95,3 +98,22 @@ def test_demos_are_told_as_they_ended() -> None:
     text += render_ending(outcomes, style, (1.25, 0.5))
 
     compare("demos", text)
+
+
+def test_a_pools_thread_is_told_with_the_python_of_who_opened_its_loop_as_likely() -> None:
+    [crash] = single_report().crashes
+    calls = tuple(
+        Frame(index=at, pc=0, function=f"call{at}", tier=Tier.NOTES, kind=FrameKind.PYTHON,
+              file="/app/serve.py", line=at + 1)
+        for at in range(6)
+    )  # fmt: skip
+    crash = replace(crash, parallel_caller=ParallelCaller(tid=41, frames=calls))
+
+    text = render_cores(replace(single_report(), crashes=(crash,)), TerminalStyle(width=80), OWN)
+    wire = crash_to_wire(crash).parallel_caller
+
+    assert "      likely in a parallel loop of thread 41, in Python:\n      ◂ call0   " in text
+    assert "call4" not in text
+    assert "        2 older calls (--format json)\n" in text
+    assert wire is not None
+    assert (wire.thread, wire.certainty, len(wire.frames)) == (41, "likely", 6)

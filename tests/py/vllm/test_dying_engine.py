@@ -35,13 +35,20 @@ def test_the_log_alone_tells_the_worker_from_its_echoes(left: Path) -> None:
     assert "EngineCore encountered a fatal error" in said
 
 
+def python_of(crash: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of the crashing thread; where one of OpenMP's pool was the first to fault, of its caller."""
+    caller = crash["parallel_caller"]
+    frames = crash["threads"][0]["frames"] + (caller["frames"] if caller is not None else [])
+    return [frame for frame in frames if frame["kind"] == "python"]
+
+
 def test_log_and_core_together_give_the_kernel_the_line_and_the_caller(left: Path) -> None:
     answer = forensics("report", "--format", "json", left, timeout_s=300)
 
     report = answer.report
     [crash] = report["crashes"]
     first = report["processes"][0]
-    python = [frame["function"] for frame in crash["threads"][0]["frames"]]
+    python = [frame["function"] for frame in python_of(crash)]
     assert answer.status == 1
     assert report["first_death"]["pid"] == first["pid"] == crash["pid"]
     assert report["first_death"]["role"] == "worker"
