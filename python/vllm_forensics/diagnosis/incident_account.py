@@ -155,7 +155,8 @@ def _was_of_gpu(first: Clue, clue: Clue) -> bool:
 def _left_by_itself(first: Clue, clue: Clue) -> bool:
     """Did a container's first process exit, where a signal had ended another one?"""
     is_containers = clue.kind is ClueKind.CHILD and clue.source == "the container runtime"
-    return is_containers and clue.signal is None and first.kind in _FATAL
+    is_fatal = first.kind in {*_FATAL, ClueKind.MEMORY} and first.source != clue.source
+    return is_containers and clue.signal is None and is_fatal
 
 
 def _are_two_services(first: Clue, clue: Clue) -> bool:

@@ -147,3 +147,15 @@ def test_the_worker_that_ended_then_is_whom_the_kernel_killed_for_want_of_memory
     assert (death.name, death.pid, death.signal) == ("VllmWorker-1", 301, "SIGKILL")
     assert death.cause.kind is CauseClass.OOM_KILLED
     assert 88123 not in {process.pid for process in incident.processes}
+
+
+def test_a_containers_exit_is_no_word_of_whom_the_kernel_killed() -> None:
+    record = (
+        "    Last State:     Terminated",
+        "      Reason:       Error",
+        "      Exit Code:    1",
+    )
+
+    death = first(DIED, *KILLED, *record).first_death
+
+    assert (death.signal, death.exit) == ("SIGKILL", None)
