@@ -48,7 +48,7 @@ HANG: Final = re.compile(
     r"(?ia)(?<![\w.-])(?:hangs|hanging|hung|freezes|froze|deadlock(?:s|ed)|"
     r"(?<!have )(?<!has )(?<!been )frozen(?! (?:app|exe|binar|bundle|python|under|with|by)\w*)|"
     r"hang(?= (?:in|on|at|when|while|during|after)\b|[^\w\n]{0,3}(?m:$))|"
-    r"(?:is|gets?|got|getting) stuck|"
+    r"(?:is|gets?|got|getting) stucks?|"
     r"stuck(?= (?:at|in|on|when|while|during|after)\b)|"
     r"(?:start(?:s|ed)?|begins?|began|seem(?:s|ed)?|appears?) (?:to )?(?:be )?hang)(?![\w-])|"
     r"\u5361(?:\u4f4f|\u6b7b)|\u6b7b\u9501"
@@ -60,7 +60,8 @@ CRASH: Final = re.compile(
     r"panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
-    r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated))"
+    r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated)|"
+    r"(?:force[ -]|suddenly )clos(?:es|ed)|clos(?:es|ed) (?:itself|suddenly))"
     r"(?!\w|-(?!on-))|"
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|"
     "\ud06c\ub798\uc2dc"
@@ -72,9 +73,9 @@ EXCEPTION: Final = re.compile(
 )
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
-    r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stuck|faults|faulted|faulting|"
+    r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
-    r"dying|killed|panic\w+|.*unexpectedly.*|stopped working)$"
+    r"dying|killed|panic\w+|.*unexpectedly.*|.*clos.*|stopped working)$"
 )
 
 

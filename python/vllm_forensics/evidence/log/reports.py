@@ -93,7 +93,7 @@ _SAW: Final = lazily(
     r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it['\u2019]s|"
     r"its(?= \W{0,3}$)|this is|"
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
-    r"do(?:es)?|did|\bit will|"
+    r"do(?:es)?|did|\bit will|(?:appears|appeared|started|starts|keeps|kept) to|"
     r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|"
     r"abort(?:s|ed)?|clos(?:es|ed))"
     r"(?:,| \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"

@@ -95,6 +95,8 @@ def is_of_work(title: str) -> bool:
         return True
     if opens is None or opens["mends"] is not None:
         return opens is not None
+    if opens.end() == len(clause):
+        return False  # `Update`: a noun
     states = _STATES.match(clause)
     return states is None or _HANGS.search(states[0]) is not None
 
