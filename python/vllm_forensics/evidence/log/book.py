@@ -41,13 +41,13 @@ from vllm_forensics.evidence.log.strangers import (
     INTERPRETERS,
     MINIDUMPS,
 )
-from vllm_forensics.evidence.log.toolkits import QT
+from vllm_forensics.evidence.log.toolkits import QT, TCL
 
 FAMILIES: Final = (
     KERNEL, KERNELS,
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
-    NODE, R, RUBY, ANDROID, PADDLE, FRAMEWORKS, QT, COMPILERS, BROWSERS, DATABASES, GAMES,
+    NODE, R, RUBY, ANDROID, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES, GAMES,
     MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,

@@ -106,6 +106,11 @@ _PROVOKES: Final = re.compile(
     r"kill -(?:s )?(?:SIG)?(?:SEGV|ABRT|BUS|ILL|FPE|4|6|7|8|11) )"
 )
 """What somebody types at a prompt to let a process die on purpose."""
+_RAISES: Final = re.compile(r"\s{2,}raise [A-Z]\w{1,60}\(")
+_LISTED: Final = re.compile(r"\s*(?:async )?def \w{1,60}\(.{0,80}\).{0,40}:$")
+"""A function that does nothing but raise is an example's."""
+_RAISED: Final = 4
+"""So near above an exception stands the line that raised it."""
 _BELOW: Final = 12
 """So far below it stands what came of it."""
 _HOME: Final = re.compile(
@@ -254,9 +259,13 @@ def is_wished(page: Page, at: int) -> bool:
 
 
 def is_provoked(page: Page, at: int) -> bool:
-    """Did a command right above ask for the death?"""
+    """Did a command right above ask for the death, or the text's own listing raise it?"""
     above = page.lines[max(0, at - _BELOW) : at + 1]
-    return any(_PROVOKES.match(line) is not None for line in above)
+    if any(_PROVOKES.match(line) is not None for line in above):
+        return True
+    raised = next((line.strip() for line in reversed(above[-_RAISED:]) if _RAISES.match(line)), "")
+    listed = (near for near, line in enumerate(page.lines) if raised and line.strip() == raised)
+    return any(_LISTED.match(page.lines[near - 1]) is not None for near in listed if near)
 
 
 def is_of_another_report(lines: Sequence[str], at: int) -> bool:

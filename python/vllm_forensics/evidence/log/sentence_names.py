@@ -26,7 +26,8 @@ _FILE: Final = lazily(
 _NAMED: Final = lazily(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
 _PLACE: Final = lazily(
     r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|using|executing|"
-    r"with|running|function|method|module) (?:the |an? |function |method |module )?"
+    r"with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
+    r"(?:the |an? |function |method |module )?"
 )
 """Behind such a word of the same sentence the place stands."""
 _BEHIND: Final = lazily(r"[^.;\n]{0,80}(?:\.(?=\w)[^.;\n]{0,40}){0,3}")

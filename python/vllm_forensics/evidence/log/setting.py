@@ -93,7 +93,7 @@ _HANGS: Final = re.compile(
 )
 _GOES_ON: Final = re.compile(
     r"\bWARN(?:ING)?\b.*\b(?i:fall(?:s|ing)? back|retry(?:ing)?|rebuild(?:ing)?|ignor(?:ed|ing)|"
-    r"skipp(?:ed|ing)|instead|continuing|will use)\b"
+    r"skipp(?:ed|ing)|instead|continuing|will use)\b|^Exception ignored (?:in|on)\b"
 )
 _FAR: Final = 300
 _RECORD: Final = 12

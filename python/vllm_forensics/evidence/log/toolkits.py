@@ -1,6 +1,7 @@
-"""What toolkits for windows print before they give up: Qt's qFatal and what it lacks.
+"""What toolkits for windows print before they give up: Qt's qFatal and what it lacks, Tcl's panic.
 
-Sources: Qt's qthread.cpp, qwidget.cpp, qpixmap.cpp, qguiapplication.cpp, qglobal.cpp.
+Sources: Tcl's tclAsync.c; Qt's qthread.cpp, qwidget.cpp, qpixmap.cpp, qguiapplication.cpp,
+qglobal.cpp.
 """
 
 from __future__ import annotations
@@ -65,3 +66,16 @@ QT: Final = Family(
         ),
     ),
 )  # fmt: skip
+TCL: Final = Family(
+    source="Tcl",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "Tcl_AsyncDelete: ",
+            r"(?P<detail>Tcl_AsyncDelete: (?:async handler deleted by the wrong thread|"
+            r"cannot find async handler))",
+            "Tcl_AsyncDelete: async handler deleted by the wrong thread",
+            signal="SIGABRT",
+        ),
+    ),
+)

@@ -5,6 +5,7 @@ import pytest
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.prompts import started_at_prompt
 from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death
 
 
@@ -188,3 +189,32 @@ def test_windbgs_stack_without_arguments_is_read() -> None:
 def test_what_is_odd_is_no_daemon() -> None:
     assert death("I'm getting an odd segfault.\n").name is None
     assert death("# python.exe hard-crashes on take()\n").name == "python.exe"
+
+
+def test_what_was_ignored_in_a_finalizer_killed_nobody() -> None:
+    first = death(
+        "Exception ignored in: <function Image.__del__ at 0x7f65>\n"
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3.12/tkinter/__init__.py", line 4, in __del__\n'
+        "RuntimeError: main thread is not in main loop\n"
+        "Tcl_AsyncDelete: async handler deleted by the wrong thread\n"
+    )
+
+    assert (first.cause.kind, first.signal) == (CauseClass.ABORT_EXCEPTION, "SIGABRT")
+
+
+def test_an_exception_of_the_texts_own_example_is_only_likely() -> None:
+    trace = (
+        'Traceback (most recent call last):\n  File "/srv/a.py", line 4, in bad\n'
+        "    raise ValueError('bad value')\nValueError: bad value\n"
+    )
+    listing = "async def bad():\n    raise ValueError('bad value')\n"
+
+    assert death(f"# Where does it go?\n\n{listing}\n{trace}").cause.certainty is Certainty.LIKELY
+    assert death(trace).cause.certainty is Certainty.PROVED
+
+
+def test_the_first_place_of_a_title_is_where_it_was() -> None:
+    first = death("# Segfault on take_block_fast triggered by pool.view\n")
+
+    assert first.function == "take_block_fast"
