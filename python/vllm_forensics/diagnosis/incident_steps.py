@@ -34,8 +34,7 @@ _STEPS: Final = {
     ),
     CauseClass.ENVIRONMENT: (
         "forensics doctor    # shared memory, CPU features, libraries, limits",
-        "df -h /dev/shm; ulimit -a",
-        "lscpu | grep -i flags",
+        "df -h / /tmp /dev/shm; ulimit -a; lscpu | grep -i flags",
     ),
     CauseClass.PYTHON_EXCEPTION: (
         "read the traceback at the line named above: it is the program's own, not an echo",
@@ -63,6 +62,17 @@ _WHO_SENDS: Final = (
 _NO_TRACEBACK: Final = (
     "look for the traceback that belongs to it: in the lines above, or where stderr went",
 )
+_DECIDES: Final = re.compile(r"\bvllm/(?:v1/)?core/(?:\w+/)?\w+\.py$")
+"""vLLM's scheduler, its block manager and pool, its caches."""
+_DECIDE_AGAIN: Final = (
+    "forensics sandbox replay LOG --vllm VERSION    # the scheduler decides again, without a GPU",
+    "forensics sandbox explore --vllm VERSION --emit-test test_it.py    # what order breaks it",
+)
+_SHARED_MEMORY: Final = "df -h / /tmp /dev/shm    # docker run --shm-size=8g, or a larger emptyDir"
+_OF_MACHINE: Final = {
+    "SIGBUS": _SHARED_MEMORY,
+    "SIGILL": "lscpu | grep -i flags    # does this CPU have what the build needs?",
+}
 _GPU_MEMORY: Final = (
     "nvidia-smi    # who else holds the GPU's memory",
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True COMMAND    # less lost between blocks",
@@ -142,7 +152,7 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
     (
         CauseClass.ENVIRONMENT,
         re.compile(r"(?i)no space left|shared memory|/dev/shm"),
-        ("df -h / /tmp /dev/shm    # docker run --shm-size=8g, or a larger emptyDir",),
+        (_SHARED_MEMORY,),
     ),
 )
 """Where the cause's words tell which of its class it is; the first that fits decides."""
@@ -162,9 +172,7 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         told: the clues to it.
 
     """
-    steps = _of_words(death) or _STEPS[death.cause.kind]
-    if death.cause.kind is CauseClass.PYTHON_EXCEPTION and not death.frames:
-        steps = _NO_TRACEBACK if steps is _STEPS[CauseClass.PYTHON_EXCEPTION] else steps
+    steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
     if any(clue.source == "kernel" for clue in told):
         steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
     calls = (call for clue in told for call in clue.native if call.module == death.module)
@@ -174,11 +182,17 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         steps = _WHO_SENDS
     if death.cause.kind is CauseClass.UNKNOWN and death.exit == 0:
         steps = _WHO_EXITS
-    if death.signal == "SIGBUS":
-        steps = ("df -h /dev/shm    # docker run --shm-size=8g, or a larger emptyDir", *steps[:1])
-    elif death.signal == "SIGILL":
-        steps = ("lscpu | grep -i flags    # does this CPU have what the build needs?", *steps[:1])
-    return steps
+    machine = _OF_MACHINE.get(death.signal or "")
+    return (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
+
+
+def _of_frames(death: Death) -> tuple[str, ...] | None:
+    """Of an exception: what vLLM's scheduler decided can be decided again without a GPU."""
+    if death.cause.kind is not CauseClass.PYTHON_EXCEPTION:
+        return None
+    if any(_DECIDES.search(frame.file or "") for frame in death.frames):
+        return (*_STEPS[death.cause.kind], *_DECIDE_AGAIN)
+    return None if death.frames else _NO_TRACEBACK
 
 
 def _of_words(death: Death) -> tuple[str, ...] | None:

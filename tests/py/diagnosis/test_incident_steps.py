@@ -42,3 +42,23 @@ def test_an_exception_without_its_traceback_is_not_told_to_be_read() -> None:
     steps = incident_of("# [Bug]: RuntimeError: the pool is empty", "", "It died.").next_steps
 
     assert not any("read the traceback" in step for step in steps)
+
+
+def test_what_the_scheduler_decided_can_be_decided_again() -> None:
+    steps = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/vllm/v1/engine/core.py", line 835, in run_engine_core',
+        "    engine_core.run_busy_loop()",
+        '  File "/opt/lib/vllm/v1/core/sched/scheduler.py", line 612, in update_from_output',
+        "    num_tokens_scheduled = num_scheduled_tokens[req_id]",
+        "KeyError: 'cmpl-1'",
+    ).next_steps
+
+    assert any(step.startswith("forensics sandbox replay LOG") for step in steps)
+
+
+@pytest.mark.parametrize("word", ["Bus error", "Illegal instruction"])
+def test_a_signal_of_the_machines_is_asked_about_once(word: str) -> None:
+    steps = incident_of(f"Fatal Python error: {word}").next_steps
+
+    assert len(steps) == len(set(steps)) > 1
