@@ -298,7 +298,8 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "signal: ",
-            r"(?:^|[:=] ?\"?)signal: (?P<signal>killed|segmentation fault|aborted|bus error|"
+            r"(?:\b(?P<name>(?!Runtime)[\w-]{2,40}) exited(?: with error)?: |^|[:=] ?\"?)"
+            r"signal: (?P<signal>killed|segmentation fault|aborted|bus error|"
             r"illegal instruction|floating point exception|trace/breakpoint trap)",
             "Error: Runtime exited with error: signal: segmentation fault (core dumped)",
             of_another=True,

@@ -11,7 +11,10 @@ from typing import Final
 OOPS: Final = "a kernel's oops"
 """The source of a fault in the kernel itself; the process that it ran for ends with it."""
 _NATIVE_FILE: Final = r"(?:<unknown>|[^\"]{1,240}\.(?:c|cc|cpp|cxx|cu|h|hpp|cuh|rs|S))"
-_GDB: Final = r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?][^(]{0,400}?) ?\("
+_GDB: Final = (
+    r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?](?:[^(]|\(anonymous namespace\)){0,400}?)"
+    r" ?\((?!anonymous namespace\))"
+)
 """A name, and where its arguments begin."""
 
 

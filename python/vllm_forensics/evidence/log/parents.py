@@ -58,7 +58,7 @@ PYTHON: Final = Family(
             r"(?:Error: |^)(?:The )?(?P<name>(?:[Ww]orker|[Ee]ngine|[Cc]hild|[Ss]ubprocess)"
             r"(?: proc(?:ess)?)?(?:[ _-]\w{1,40})?)(?: \(pid[ =:]{1,2}(?P<pid>\d{1,20})\))?"
             r" exited unexpectedly(?:,? (?:with |\()(?:exit )?(?:code|status)[ =:]{1,2}"
-            r"(?P<exit>-?\d{1,3}))?",
+            r"(?:(?P<exit>-?\d{1,3})|null, signal=(?P<signal>SIG\w{2,6})))?",
             "RuntimeError: Worker 0 exited unexpectedly with status 0",
             of_another=True,
         ),

@@ -467,3 +467,43 @@ def test_an_older_rusts_unwrap_is_no_place() -> None:
     )
 
     assert first.function == "pool::launch::take"
+
+
+def test_gdbs_anonymous_namespace_is_a_part_of_the_name() -> None:
+    first = death(
+        'Thread 1 "serve" received signal SIGSEGV, Segmentation fault.\n(gdb) bt\n'
+        "#0  0x00000000009e2e4e in ns::(anonymous namespace)::Pool::take(ns::Info const&) ()\n"
+        "#1  0x0000000000cfbdd0 in ns::run() [clone .part.122] ()\n"
+    )
+
+    assert first.function is not None
+    assert first.function.endswith("Pool::take")
+
+
+def test_nodes_newer_assertion() -> None:
+    first = death(
+        "#  out/Release/node[102192]: void ns::take(ns::Pool*) at ../../src/pool.cc:130\n"
+        "  #  Assertion failed: (pool) != nullptr\n\n----- Native stack trace -----\n\n"
+        " 1: 0xab93f4cf7978 node::DumpNativeBacktrace(_IO_FILE*) [out/Release/node]\n"
+        " 2: 0xab93f4eb312c node::Assert(node::AssertionInfo const&) [out/Release/node]\n"
+        " 3: 0xab93f4c2209c ns::take(ns::Pool*) [out/Release/node]\n"
+    )
+
+    assert (first.cause.kind, first.function) == (CauseClass.ABORT_EXCEPTION, "ns::take")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("envoy exited with error: signal: segmentation fault (core dumped)", "envoy"),
+        ("Error: Runtime exited with error: signal: segmentation fault (core dumped)", None),
+    ],
+)
+def test_a_go_parent_names_its_child(line: str, name: str | None) -> None:
+    assert death(f"{line}\n").name == name
+
+
+def test_jests_worker_that_a_signal_ended() -> None:
+    assert death("Error: Worker exited unexpectedly (code=null, signal=SIGABRT)\n").signal == (
+        "SIGABRT"
+    )
