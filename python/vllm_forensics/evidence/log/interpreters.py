@@ -211,11 +211,6 @@ _ENDS: Final = (
         r"unexpectedly found nil while unwrapping an Optional value|Can't form Range .{1,60}))$",
         "fatal error: Index out of range",
     ),
-    (  # Node, newer
-        "#  Assertion failed: ",
-        r"^(?P<detail>\s{0,4}#  Assertion failed: .{1,200})",
-        "  #  Assertion failed: (env) != nullptr",
-    ),
     (  # Microsoft's C runtime
         "Debug Assertion Failed!",
         r"^(?P<detail>Debug Assertion Failed!)",

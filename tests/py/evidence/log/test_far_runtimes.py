@@ -480,18 +480,6 @@ def test_gdbs_anonymous_namespace_is_a_part_of_the_name() -> None:
     assert first.function.endswith("Pool::take")
 
 
-def test_nodes_newer_assertion() -> None:
-    first = death(
-        "#  out/Release/node[102192]: void ns::take(ns::Pool*) at ../../src/pool.cc:130\n"
-        "  #  Assertion failed: (pool) != nullptr\n\n----- Native stack trace -----\n\n"
-        " 1: 0xab93f4cf7978 node::DumpNativeBacktrace(_IO_FILE*) [out/Release/node]\n"
-        " 2: 0xab93f4eb312c node::Assert(node::AssertionInfo const&) [out/Release/node]\n"
-        " 3: 0xab93f4c2209c ns::take(ns::Pool*) [out/Release/node]\n"
-    )
-
-    assert (first.cause.kind, first.function) == (CauseClass.ABORT_EXCEPTION, "ns::take")
-
-
 @pytest.mark.parametrize(
     ("line", "name"),
     [
