@@ -8,6 +8,11 @@ from vllm_forensics.evidence.log.apple_json import TRIGGERED
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
+_LLDBS_THREAD: Final = (
+    r"(?:thread #1[:,] [^']{0,300}name = '(?P<name>[\w.+-]{1,40})', (?:queue = '[^']{1,80}', )?)?"
+)
+"""The first thread bears its program's name."""
+
 APPLE: Final = Family(
     source="macOS",
     phrases=(
@@ -29,7 +34,7 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "stop reason = EXC_",
-            r"stop reason = EXC_(?:BAD_ACCESS|BAD_INSTRUCTION) "
+            rf"{_LLDBS_THREAD}stop reason = EXC_(?:BAD_ACCESS|BAD_INSTRUCTION) "
             r"\((?P<detail>[^()]{1,120}?)\s*(?:\)|$)",
             "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
             signal="SIGSEGV",
@@ -52,13 +57,14 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "stop reason = signal ",
-            r"stop reason = signal (?P<signal>SIG(?!STOP|INT|CONT|TSTP)\w{1,60})",
-            "* thread #1, stop reason = signal SIGABRT",
+            rf"{_LLDBS_THREAD}stop reason = signal "
+            r"(?P<signal>SIG(?!STOP|INT|CONT|TSTP)\w{1,60})",
+            "* thread #1: tid = 4242, name = 'pool', stop reason = signal SIGABRT",
         ),
         Phrase(
             ClueKind.ABORT,
             "stop reason = hit program assert",
-            r"stop reason = (?P<detail>hit program assert)",
+            rf"{_LLDBS_THREAD}stop reason = (?P<detail>hit program assert)",
             "* thread #1, queue = 'main', stop reason = hit program assert",
             signal="SIGABRT",
         ),

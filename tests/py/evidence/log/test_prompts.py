@@ -218,3 +218,10 @@ def test_the_first_place_of_a_title_is_where_it_was() -> None:
     first = death("# Segfault on take_block_fast triggered by pool.view\n")
 
     assert first.function == "take_block_fast"
+
+
+def test_lldbs_first_thread_bears_its_programs_name() -> None:
+    stop = "name = 'python', stop reason = signal SIGSEGV\n"
+
+    assert death(f"* thread #1: tid = 4242, 0x7f29 libpool.so`take + 5, {stop}").name == "python"
+    assert death(f"* thread #7, {stop}").name is None
