@@ -347,3 +347,10 @@ def test_a_child_that_is_missed_died_first_whatever_its_status(
     death = found.told.first_death
     assert (death.cause.kind, death.cause.certainty) == (CauseClass.UNKNOWN, Certainty.UNKNOWN)
     assert (death.role, death.exit) == (ProcessRole.WORKER, status)
+
+
+def test_a_missed_child_whose_signal_is_told_died_of_it() -> None:
+    found = joined(log("Error: Worker exited unexpectedly (code=null, signal=SIGABRT)"))
+
+    assert found.told is not None
+    assert found.told.first_death.signal == "SIGABRT"
