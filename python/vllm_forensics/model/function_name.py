@@ -24,6 +24,9 @@ _SCOPE: Final = re.compile(r"(?: (?:const|volatile|noexcept)| ?&{1,2})*::")
 _RETURNED: Final = re.compile(r"[^()]{0,200} \([*&]+(?=\w)")
 """A function that returns one: `void (*f(int))(long)`."""
 
+_OBJECTIVE_C: Final = re.compile(r"(?:__\d{1,4})?[-+]\[")
+"""A method, or a block within: `-[Pool take]`, `__12-[Pool take]_block_invoke`."""
+
 
 @lru_cache(maxsize=8192)
 def plain_name(function: str) -> str:
@@ -35,7 +38,7 @@ def plain_name(function: str) -> str:
     simple = _SIMPLE.fullmatch(function)
     if simple is not None and _NOT_SIMPLE.search(function) is None:
         return simple[1]
-    if function.startswith(("-[", "+[")):  # Objective-C
+    if _OBJECTIVE_C.match(function) is not None:
         return function
     name = (
         _NOISE.sub("", function).replace("std::__1::", "std::").replace("std::__cxx11::", "std::")

@@ -98,3 +98,9 @@ def test_the_time_for_a_long_name_grows_with_its_length(unit: str) -> None:
 @given(st.text(alphabet="ab<>(){}[]: ,operator&*~", max_size=60))
 def test_no_name_raises_anything(name: str) -> None:
     assert len(plain_name(name)) <= len(name)
+
+
+def test_a_block_within_a_method_of_objective_c_stays() -> None:
+    name = "__12-[Pool takeBlock:of:]_block_invoke"
+
+    assert plain_name(name) == name

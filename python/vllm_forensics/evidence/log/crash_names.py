@@ -59,6 +59,7 @@ CRASH: Final = re.compile(
     rf"dies|died|dying|{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
     r"panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"
+    r"(?<=\.exe has )stopped working|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated)|"
     r"(?:force[ -]|suddenly )clos(?:es|ed)|clos(?:es|ed) (?:itself|suddenly))"

@@ -26,7 +26,7 @@ _NO_NAME: Final = {
     "??",
     "",
 }
-_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 _OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40}\.c:\d")
@@ -92,7 +92,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def call_of(groups: dict[str, str | None]) -> NativeCall:
     """The call that a form's groups tell."""
     name = (groups.get("function") or groups.get("symbol") or "").strip()
-    function = None if name in _NO_NAME or _HEXADECIMAL.fullmatch(name) else name
+    function = None if name in _NO_NAME or _NUMBER.fullmatch(name) else name
     if function is not None and function.startswith("_Z"):
         function = demangle(function) or function
     module = (groups.get("module") or "").strip() or None

@@ -30,6 +30,7 @@ _APPLICATION: Final = (
 _MODULE: Final = (
     "Faulting module name",
     "Fault Module Name",
+    "Fault Moudle Name",
     "Name des fehlerhaften Moduls",
     "Nom du module défaillant",
     "Nombre del módulo con errores",

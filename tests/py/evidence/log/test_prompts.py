@@ -225,3 +225,22 @@ def test_lldbs_first_thread_bears_its_programs_name() -> None:
 
     assert death(f"* thread #1: tid = 4242, 0x7f29 libpool.so`take + 5, {stop}").name == "python"
     assert death(f"* thread #7, {stop}").name is None
+
+
+def test_windows_message_names_the_program_that_stopped_working() -> None:
+    log = "# take() crashes python 3.4.\n\nWindows message: python.exe has stopped working.\n"
+
+    assert death(log).name == "python.exe"
+
+
+def test_an_address_alone_is_no_function() -> None:
+    first = death(
+        "Thread 0 Crashed:: Dispatch queue: com.apple.main-thread\n"
+        "0   libsystem_c.dylib               0x00007fff81c0abba abort + 125\n"
+        "1   org.python.python               0x0000000103fd1ec1 Py_FatalError + 49\n"
+        "2   libsystem_platform.dylib        0x00007fff8b4465aa _sigtramp + 26\n"
+        "3   ???                             0x0000000104085a00 0 + 4362623488\n"
+        "4   libpool.dylib                   0x00007fff83b6e681 take_block + 237\n"
+    )
+
+    assert (first.module, first.function) == ("libpool.dylib", "take_block")
