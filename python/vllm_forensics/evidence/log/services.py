@@ -98,6 +98,7 @@ SHARED_MEMORY: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "No space left on device",
+            r"^(?!\W{0,3}(?:PHP )?Warning: ).{0,400}?"  # it goes on without
             r"(?P<detail>(?<!\S).{0,80}(?:/dev/shm|shared memory|shm_open|shared segment).{0,100}"
             r"No space left on device.{0,40})",
             "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 33030532 bytes, error: No "

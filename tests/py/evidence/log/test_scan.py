@@ -120,6 +120,13 @@ def test_prose_about_crashes_is_no_clue() -> None:
     assert len(reading.seen_instead) == 1
 
 
+def test_a_warning_of_full_shared_memory_is_no_clue() -> None:
+    line = b"Cannot attach shared memory segment 'No space left on device'\n"
+
+    assert parse_incident_log([b"Error: " + line]).clues
+    assert not parse_incident_log([b"PHP Warning: " + line]).clues
+
+
 def test_a_traceback_without_its_indentation_is_read() -> None:
     log = (
         b"Traceback (most recent call last):\n"
