@@ -93,10 +93,11 @@ _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The frame to blame; None where every frame is a runtime's."""
-    start = max(_above_the_signal(calls), _below_the_end(calls))
+    end = _below_the_end(calls)
+    start = max(_above_the_signal(calls), end)
     start += _is_of_assertion(calls, start)
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
-    above = tuple(call for call in calls[: max(0, start - 1)] if not _handles(call))
+    above = tuple(call for call in calls[end : max(end, start - 1)] if not _handles(call))
     return _blamed(calls[start:]) or _blamed(above)
 
 

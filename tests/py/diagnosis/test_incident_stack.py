@@ -51,3 +51,21 @@ def test_the_kernels_line_alone_is_no_stack() -> None:
     line = "a[1]: segfault at 48 ip 10 sp 2 error 4 in x.so[10+20]"
 
     assert frames(line) == []
+
+
+def test_nodes_own_assertion_is_no_comment_and_its_asserting_function_the_place() -> None:
+    death = incident_of(
+        "",
+        "  #  /usr/bin/node[4242]: static void node::Pool::Take() at ../src/pool.cc:238",
+        "  #  Assertion failed: (status) == (0)",
+        "",
+        "----- Native stack trace -----",
+        "",
+        " 1: 0xc8e4a0 node::Assert(node::AssertionInfo const&) [/usr/bin/node]",
+        " 2: 0xc9f1b2 node::Pool::Take() [/usr/bin/node]",
+        " 3: 0x7f1be0042520  [/lib/x86_64-linux-gnu/libc.so.6]",
+        "Aborted (core dumped)",
+    ).first_death
+
+    assert (death.function, death.module) == ("node::Pool::Take", "node")
+    assert death.cause.detail == "Assertion failed: (status) == (0)"

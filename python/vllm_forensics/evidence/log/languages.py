@@ -50,6 +50,13 @@ NODE: Final = Family(
     phrases=(
         Phrase(
             ClueKind.ABORT,
+            "#  Assertion failed: ",
+            r"^\s{0,4}#  (?P<detail>Assertion failed: .{1,200})",
+            "  #  Assertion failed: (status) == (0)",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "FATAL ERROR: ",
             r"^(?:\[\d{1,9}:0x[0-9a-f]{1,16}\] ?)?(?P<detail>FATAL ERROR: .{0,120}(?:heap out of "
             r"memory|v8::|MaybeLocal|Allocation failed|HandleScope|Error::).{0,120})",

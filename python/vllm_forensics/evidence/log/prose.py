@@ -43,7 +43,10 @@ _ADVICE: Final = re.compile(
     r".{0,300}\b(?:[Rr]aise|[Ss]et|[Uu]se|[Ii]ncrease|[Rr]educe|[Cc]hange|[Ee]nsure|[Mm]ust|[Ss]hould)\b"
 )
 """Behind a quoted message: what to do about it, wherever it comes up."""
-_COMMENT: Final = re.compile(r"\s*(?://(?![\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s")
+_COMMENT: Final = re.compile(
+    r"\s*(?://(?![\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s(?!\s(?:$|Assertion failed: ))"
+)
+"""Behind such a mark Node tells its own failed assertions."""
 _TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")
 _PATTERN: Final = re.compile(r"[\w)\]]\|$|\\b$|(?:^|\W)\^$|\.\*$|\(\?:?$")
 _PATTERN_GOES_ON: Final = re.compile(r"\|[\w(\\]|\\[bswd(]|\.\*|\$[\"'/|)]")
