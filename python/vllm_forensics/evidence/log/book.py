@@ -12,6 +12,7 @@ from vllm_forensics.evidence.log.daemons import DAEMONS, POSTGRES, RUNNERS
 from vllm_forensics.evidence.log.engine import VLLM
 from vllm_forensics.evidence.log.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.faulthandler import DUMPS
+from vllm_forensics.evidence.log.glibc import GLIBC
 from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES, PANIC_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
 from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
@@ -26,11 +27,12 @@ from vllm_forensics.evidence.log.languages import (
     RUBY,
     R,
 )
-from vllm_forensics.evidence.log.launchers import BATCH, MACHINE, MASTERS
+from vllm_forensics.evidence.log.launchers import BATCH, MACHINE
+from vllm_forensics.evidence.log.masters import MASTERS
 from vllm_forensics.evidence.log.oops import KERNELS
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
-from vllm_forensics.evidence.log.runtimes import CXX, GLIBC, HANDLERS, PANICS
+from vllm_forensics.evidence.log.runtimes import CXX, HANDLERS, PANICS
 from vllm_forensics.evidence.log.services import LOADER, SHARED_MEMORY, SHELL, SYSTEMD
 from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
 from vllm_forensics.evidence.log.strangers import (

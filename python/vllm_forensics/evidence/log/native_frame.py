@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.demangle import demangle
 from vllm_forensics.evidence.log.any_frame import any_frame, without_prefix
-from vllm_forensics.evidence.log.native_forms import FORMS, Form
+from vllm_forensics.evidence.log.frame_form import Form
+from vllm_forensics.evidence.log.native_forms import FORMS
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.model.incident import NativeCall
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.debugger_python import DebuggersPython
+from vllm_forensics.evidence.log.frame_form import OOPS
 from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.native_forms import OOPS
 from vllm_forensics.evidence.log.native_frame import (
     Frame,
     call_of,

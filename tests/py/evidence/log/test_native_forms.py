@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_forensics.evidence.log.native_forms import FORMS, Form
+from vllm_forensics.evidence.log.frame_form import Form
+from vllm_forensics.evidence.log.native_forms import FORMS
 from vllm_forensics.evidence.log.native_frame import completed, frame_in
 from vllm_forensics.model.incident import NativeCall
 

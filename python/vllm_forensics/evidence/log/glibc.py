@@ -1,0 +1,173 @@
+"""What glibc writes when it ends a program: a damaged heap, fortify, assertions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_PROGRAM: Final = (
+    r"(?:[^\s`':]{0,200}/)?(?P<name>(?!(?i:error|fatal|stderr|stdout|warning|info)\b)"
+    r"[\w.+-]{1,60})"
+)
+"""As the C library names the program: by the path that it was started with."""
+_DAMAGE: Final = (
+    r"(?P<detail>(?:\w{3,20}\(\): )?[\w .]{5,60}(?: \([\w !>-]{1,30}\))?)"
+    r"(?:: 0x|\s*\*\*\*|\W{0,4}$)"
+)
+_STARS: Final = r"[ *_\\]{3,8}"
+"""glibc's three, and what markdown may make of them."""
+_ENDED: Final = rf"(?:: (?!terminated){_PROGRAM} terminated)?"
+GLIBC: Final = Family(
+    source="glibc",
+    phrases=(
+        Phrase(
+            ClueKind.HEAP,
+            "glibc detected",
+            rf"glibc detected \*\*\* {_PROGRAM}: {_DAMAGE}",
+            "*** glibc detected *** /usr/bin/serve: double free or corruption (!prev): "
+            "0x00005581c0de1234 ***",
+            signal="SIGABRT",
+        ),
+        Phrase(  # before 2.26
+            ClueKind.HEAP,
+            "*** Error in ",
+            rf"\*\*\* Error in [`'\"]?(?:[^`':]{{0,200}}/)?{_PROGRAM}': {_DAMAGE}",
+            "*** Error in `/usr/bin/serve': double free or corruption (!prev): 0x00005581c0de1234 "
+            "***",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "free(): ",
+            r"(?:^|\W)(?P<detail>(?:munmap_chunk|free)\(\): (?:invalid (?:pointer|size|next size|"
+            r"next->prev_inuse)|double free|unaligned|corrupted|too many)[\w ()>-]{0,60})",
+            "free(): invalid pointer",
+            signal="SIGABRT",
+        ),
+        Phrase(  # as people write it down
+            ClueKind.HEAP,
+            "free() ",
+            r"(?:^|\W)(?P<detail>free\(\) invalid (?:pointer|size|next size))",
+            "free() invalid pointer",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "double free or corruption",
+            r"(?P<detail>double free or corruption(?: \([\w!]{1,200}\))?)",
+            "double free or corruption (!prev)",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "alloc(): ",
+            r"(?:^|\W)(?P<detail>(?:malloc|realloc|calloc|memalign|_int_malloc|tcache_\w{1,60})\("
+            r"\): "
+            r"[\w ():>-]{5,80})",
+            "malloc(): unsorted double linked list corrupted",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "malloc_consolidate(): ",
+            r"(?P<detail>malloc_consolidate\(\): [\w ]{5,60})",
+            "malloc_consolidate(): unaligned fastbin chunk detected",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "munmap_chunk(): ",
+            r"(?P<detail>munmap_chunk\(\): invalid pointer)",
+            "munmap_chunk(): invalid pointer",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "corrupted ",
+            r"(?:^|[:\]*`|] {0,3})(?P<detail>corrupted (?:double-linked list(?: \(not "
+            r"small\))?|size vs\. prev_size(?: in fastbins| while consolidating)?|unsorted chunks))"
+            r"(?: Aborted\b|: 0x|\W{0,4}$)",
+            "corrupted size vs. prev_size",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "sysmalloc: Assertion",
+            r"(?P<detail>sysmalloc: Assertion .{1,200} failed)",
+            "malloc.c:2617: sysmalloc: Assertion `(old_top == initial_top (av) && old_size == 0)' "
+            "failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "stack smashing detected",
+            rf"{_STARS}stack smashing detected{_STARS}{_ENDED}",
+            "*** stack smashing detected ***: /usr/bin/serve terminated",
+            signal="SIGABRT",
+            detail="*** stack smashing detected ***",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "buffer overflow detected",
+            rf"{_STARS}buffer overflow detected{_STARS}{_ENDED}",
+            "*** buffer overflow detected ***: terminated",
+            signal="SIGABRT",
+            detail="*** buffer overflow detected ***",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            ": Assertion ",
+            rf"(?:(?<![^\s`]){_PROGRAM}: )?(?P<detail>(?<![^\s:`])[^\s:`]{{1,200}}:\d{{1,20}} ?: ?"
+            # a page takes the first mark for its own
+            r"(?!.*\], thread: \[).{1,500}?: Assertion [`']?.{1,200}['`] "
+            r"failed)",
+            "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Assertion ",
+            r"^(?P<detail>Assertion [`'].{1,300}' failed)\.?(?: #\d{1,9})?\s*$",
+            "Assertion `id < size' failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Assertion `",
+            r"(?P<detail>(?<!\S)\S{1,200}:\d{1,20}: (?!.*\], thread: \[).{0,200}"
+            r"Assertion `.{1,200}' failed)",
+            "cache.cpp:88: Assertion `id < size' failed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Inconsistency detected by ld.so: ",
+            r"(?P<detail>Inconsistency detected by ld\.so: [^:]{1,200}: \d{1,20}: "
+            r"(?P<function>\w{1,80}): Assertion `.{1,200}' failed!)",
+            "Inconsistency detected by ld.so: dl-minimal.c: 88: realloc: Assertion `ptr == last' "
+            "failed!",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "assertion failed: ",
+            r"^(?:> )?(?P<detail>[\w./-]{1,200}:\d{1,20}: (?:[\w ]{1,40}: )?"
+            r"assertion failed: .{1,200})",
+            "../src/pool.h:88: Serve fatal error: assertion failed: id < size",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "Attempt to free invalid pointer",
+            r"(?P<detail>Attempt to free invalid pointer.{0,40})",
+            "src/tcmalloc.cc:332] Attempt to free invalid pointer 0x55d0c2e80048",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "mimalloc: error: ",
+            r"(?P<detail>mimalloc: error: .{1,120})",
+            "mimalloc: error: double free detected of block 0x7f1be0001234 with size 64",
+        ),
+    ),
+)
