@@ -62,6 +62,8 @@ def role_of_name(name: str | None) -> ProcessRole | None:
 
 def role_in_title(title: str) -> ProcessRole | None:
     """The role of the first class, or process, that a title names."""
+    if "EngineDeadError" in title:  # who raises it tells of another
+        return ProcessRole.ENGINE_CORE
     names = (
         name
         for name in _CLASS.findall(title)

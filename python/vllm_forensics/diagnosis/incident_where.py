@@ -22,7 +22,7 @@ _HANDLERS: Final = re.compile(
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
     r"(?:_?raise|_?_?abort|gsignal|kill(?:pg)?|clone3?|_?_?free|malloc|realloc|calloc|cfree)\b(?!::)|"
-    r"__clang_call_terminate|__?GI_|_{0,3}pthread_|_sigtramp|__restore_rt|"
+    r"__clang_call_terminate|_{0,3}pthread_|_sigtramp|__restore_rt|"
     r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
     r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
@@ -55,15 +56,19 @@ def explanation(
 def _of_what(death: Death) -> str:
     cause = death.cause
     if cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN:
-        return f": {cause.detail.rstrip('.: ')}"
+        return f": {cause.detail.strip('.: ')}"
     if cause.certainty is Certainty.UNKNOWN:
         return f"; of what is unknown: {cause.detail}"
     likely = ", most likely" if cause.certainty is Certainty.LIKELY else ""
     reason = _REASONS.get(cause.kind, f"of {cause.kind.value.replace('-', ' ')}")
+    if _OVERRUN.search(cause.detail) is not None:
+        reason = "because it wrote beyond a buffer"
     comma = "," if reason.startswith("because") and not likely else ""
-    return f"{likely}{comma} {reason}: {cause.detail.rstrip('.: ')}"
+    return f"{likely}{comma} {reason}: {cause.detail.strip('.: ')}"
 
 
+_OVERRUN: Final = re.compile(r"(?:stack smashing|buffer overflow) detected")
+"""The C library ended it for that."""
 _REASONS: Final = {
     CauseClass.NATIVE_FAULT: "of a fault in native code",
     CauseClass.HEAP_CORRUPTION: "of a corrupted heap",

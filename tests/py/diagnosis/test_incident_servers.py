@@ -69,13 +69,14 @@ def test_a_runners_last_line_is_why_it_ended(words: str, kind: CauseClass) -> No
     assert "runner" in (death.name or "")
 
 
-def test_a_dead_actor_is_called_by_its_class() -> None:
+@pytest.mark.parametrize("indent", ["        ", "\t"])
+def test_a_dead_actor_is_called_by_its_class(indent: str) -> None:
     death = incident_of(
         "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
-        "        class_name: make_pool.<locals>.PoolDict",
-        "        actor_id: 50660c01",
-        "        pid: 4242",
-        "        name: 07GxPoolDict_0:3",
+        f"{indent}class_name: make_pool.<locals>.PoolDict",
+        f"{indent}actor_id: 50660c01",
+        f"{indent}pid: 4242",
+        f"{indent}name: 07GxPoolDict_0:3",
         "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR "
         "Worker exit detail: Worker unexpectedly exits with a connection error code 2.",
     ).first_death

@@ -1,7 +1,9 @@
 """The stack that an answer shows: from the place on, with sources, then Python's."""
 
+import pytest
 from tests.py.support.incidents import incident_of
 
+from vllm_forensics.model.incident import CauseClass
 from vllm_forensics.model.stack import FrameKind
 
 DUMP = (
@@ -69,3 +71,55 @@ def test_nodes_own_assertion_is_no_comment_and_its_asserting_function_the_place(
 
     assert (death.function, death.module) == ("node::Pool::Take", "node")
     assert death.cause.detail == "Assertion failed: (status) == (0)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (  # before the kernel wrote `traps:`
+            ("[  1.0] python[14940] general protection ip:7f10 sp:7ff0 error:0 in a.so[7f00+100]",),
+            ("SIGSEGV", "a.so", None),
+        ),
+        (
+            ("# Terminate called after throwing an instance of 'ns::Error'", "", "It dies."),
+            ("SIGABRT", None, None),
+        ),
+        (
+            (
+                "[node1:42:0:42] Caught signal 11 (Segmentation fault: address not mapped)",
+                " 0 0x0000000000042520 __GI_getenv()  /src/getenv.c:84",
+                " 1 0x0000000000012345 ns_take()  /src/pool.c:12",
+            ),
+            ("SIGSEGV", None, "getenv"),
+        ),
+        (
+            (
+                "(raylet) /opt/ray/core/src/ray/raylet/raylet(+0xd1b178) [0xaaaaeafbb178] "
+                "ray::operator<<()",
+                "(raylet) /opt/ray/core/src/ray/raylet/raylet(+0xd1daa8) [0xaaaaeafbdaa8] "
+                "ray::RayLog::~RayLog()",
+                "(raylet) /opt/ray/core/src/ray/raylet/raylet(+0x458a48) [0xaaaaea6f8a48] "
+                "ray::raylet::Pool::Take()",
+            ),
+            ("SIGABRT", "raylet", "ray::raylet::Pool::Take"),
+        ),
+    ],
+    ids=["an old kernel", "a capital", "glibc's own name", "raylet"],
+)
+def test_what_a_place_is_told_by(
+    lines: tuple[str, ...], told: tuple[str, str | None, str | None]
+) -> None:
+    death = incident_of(*lines).first_death
+
+    assert (death.signal, death.module, death.function) == told
+
+
+def test_a_gpus_illegal_instruction_is_none_of_the_processors() -> None:
+    death = incident_of(
+        "# [Bug]: CUDA illegal instruction during decode on a GB10",
+        "",
+        "somebody · description · 2026-01-15",
+        "It dies after an hour.",
+    ).first_death
+
+    assert (death.cause.kind, death.signal) == (CauseClass.GPU_ASYNC, None)

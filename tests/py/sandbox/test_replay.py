@@ -202,7 +202,7 @@ def test_what_is_no_file_is_said_to_be_that(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
 
-    for path, told in ((tmp_path, "Is a directory"), (empty, "names no request")):
+    for path, told in ((tmp_path, "is a folder"), (empty, "names no request")):
         ended = replay(str(path))
 
         assert ended.status == 2

@@ -11,6 +11,10 @@ _FAULT_IN_TITLE: Final = (
     r"^# (?=.{0,200}(?:GPU|gfx\d|\bMI\d{2,3}|ROCm|HIP\b|HSA|[Pp]age not present)).{0,160}?"
     r"(?P<detail>[Mm]emory [Aa]ccess [Ff]ault\b.{0,100})"
 )
+_ILLEGAL_IN_TITLE: Final = (
+    r"^# .{0,200}?(?P<detail>\b(?:CUDA|HIP|GPU|NPU) [Ii]llegal "
+    r"(?:instruction|memory access|address)\b.{0,100})"
+)
 _DRIVERS: Final = (
     "ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|MISALIGNED_ADDRESS|INVALID_ADDRESS_SPACE|INVALID_PC|"
     "LAUNCH_FAILED|LAUNCH_TIMEOUT|HARDWARE_STACK_ERROR|ASSERT|ECC_UNCORRECTABLE"
@@ -280,6 +284,11 @@ GPU: Final = Family(
                     r"(?P<detail>\b\w{0,3}VM_L2_PROTECTION_FAULT_STATUS: ?0x(?!0{8})"
                     r"[0-9A-Fa-f]{8})",
                     "amdgpu 0000:c6:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051",
+                ),
+                (
+                    " illegal ",
+                    _ILLEGAL_IN_TITLE,
+                    "# [Bug]: CUDA illegal instruction during decode on a GB10",
                 ),
                 (
                     "emory access fault",

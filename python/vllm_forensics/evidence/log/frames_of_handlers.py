@@ -14,8 +14,8 @@ HANDLERS: Final = (
     Form(
         writer="backward-cpp",
         example='#1    Object "/lib/libexample.so", at 0x7f1be0001234, in ns::f(int)',
-        pattern=r"\s*#\d{1,3}\s+(?:Object|Source) \"(?P<module>[^\"]{1,240})\", "
-        r"(?:at 0x[0-9a-f]{1,16}|line \d{1,6}), in ?(?P<function>.{0,400})",
+        pattern=r"\s*#\d{1,3}\s+(?:Object \"(?P<module>[^\"]{1,240})\", at 0x[0-9a-f]{1,16}|"
+        r"Source \"(?P<file>[^\"]{1,240})\", line (?P<line>\d{1,6})), in ?(?P<function>.{0,400})",
         begins="#",
         holds='", ',
         last_first=True,

@@ -93,7 +93,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def call_of(groups: dict[str, str | None]) -> NativeCall:
     """The call that a form's groups tell."""
     name = (groups.get("function") or groups.get("symbol") or "").strip()
-    function = None if name in _NO_NAME or _NUMBER.fullmatch(name) else name
+    name = name.removeprefix("__GI_")  # glibc's own name for a function of the same name
+    is_none = name in _NO_NAME or _NUMBER.fullmatch(name) or not name.strip("_")
+    function = None if is_none else name
     if function is not None and function.startswith("_Z"):
         function = demangle(function) or function
     module = (groups.get("module") or "").strip() or None

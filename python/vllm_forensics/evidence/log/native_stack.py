@@ -59,7 +59,9 @@ _LONE: Final = (
 )
 _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
 """Open MPI's, which it prints in its signal handler alone."""
-_RAY: Final = re.compile(r"/\S{1,240}\.so[\d.]{0,20}\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]")
+_RAY: Final = re.compile(
+    r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]"
+)
 """Ray's, which it prints where it gives up."""
 _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
@@ -327,7 +329,7 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         return None  # its phrase says more
     if HANDLED in line.text or (line.pid is not None and _MPI.match(line.text) is not None):
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
-    elif line.tagged and _RAY.match(line.text) is not None:
+    elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
     elif _SYMBOLS.match(line.text) is not None or _VALGRIND.match(line.text) is not None:
         clue = clue_at(line, ClueKind.STACK, BACKTRACE)

@@ -59,7 +59,7 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
         command = match["command"]
         prepared = _PREPARES.match(command)
         program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
-        if program is None or program["name"] in _OTHERS:
+        if program is None or program["name"].startswith("-") or program["name"] in _OTHERS:
             return None
         return program["name"]
     return None

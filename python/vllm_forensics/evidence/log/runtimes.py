@@ -12,8 +12,8 @@ CXX: Final = Family(
     phrases=(
         Phrase(
             ClueKind.ABORT,
-            "terminate called",
-            r"terminate called (?:after throwing an instance of "
+            "erminate called",
+            r"[Tt]erminate called (?:after throwing an instance of "
             r"['\u2018](?P<detail>[^'\u2019]{1,200})|"
             r"without an active exception|recursively)",
             "terminate called after throwing an instance of 'std::runtime_error'",

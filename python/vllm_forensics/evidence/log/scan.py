@@ -200,6 +200,7 @@ class _Scanner:
             position = stop + 1
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
+        raw = raw.removesuffix(b"^M")  # a carriage return, as editors show it
         if raw.startswith(b"1: ") and self._is_of_r(raw):
             return
         for line in map(self._dated, log_lines(raw, self._line)):

@@ -70,7 +70,7 @@ _NOBODY: Final = lazily(
     r"(?i)(?:it|this|that|which|they|he|she|and|or|but|then|so|code|program|process|app|script|game|"
     r"application|example|system|everything|all|the|an?|to|of|for|in|on|at|by|when|while|also|"
     r"causes?|is|was|bug|issue|error|with|from|into|after|before|during|as|via|per|crash\w*|core|segfault\w*|now|here|there|who|what|tests?|"
-    r"random|not|never|job|task|container|pod|step|build|target|child|parent|thread|run|session|shell|script|exit|status|\w+ly|\w+ing|software|computer|machine|file|function|call|command|\w+\(\))$"
+    r"random|not|never|job|task|actor|container|pod|step|build|target|child|parent|thread|run|session|shell|script|exit|status|\w+ly|\w+ing|software|computer|machine|file|function|call|command|\w+\(\))$"
 )
 
 
