@@ -51,7 +51,8 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " general protection",
-            r"(?:traps: )?(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>"
+            r"(?:traps: |\bkernel: (?!traps)|^(?:\[ {0,8}[\d.]{1,20}\] )?(?!# |.{0,60}traps: ))"
+            r"(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>"
             r"general protection(?: fault)? ip:\S{1,200}(?: sp:\S{1,200}(?: error:\S{1,200})?)?)"
             + _IN,
             "traps: python[4242] general protection fault ip:7f1be0001234 sp:7ffd3c00 error:0 in "
