@@ -11,6 +11,7 @@ from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 _MAX_ECHOES: Final = 100
 _OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
+_OWN: Final = "the same process, after the first sign of its death"
 _NO_ECHOES: Final = {
     ClueKind.STACK,
     ClueKind.START,
@@ -24,7 +25,7 @@ def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ..
     """The clues that the first death explains, in the order of the log."""
     found = []
     for clue in rest:
-        why = _why(clue, first) if clue.kind not in _NO_ECHOES else None
+        why = _why(clue, first, death) if clue.kind not in _NO_ECHOES else None
         if why is not None:
             found.append(Echo(line=clue.line, text=clue.text, of=death.pid, why=why))
     if len(found) > _MAX_ECHOES:
@@ -42,10 +43,12 @@ def is_a_parents_word(clue: Clue, first: Clue) -> bool:
     )
 
 
-def _why(clue: Clue, first: Clue) -> str | None:
+def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if clue.kind is ClueKind.ECHO:
         if clue.line < first.line and subject_pid(clue) == subject_pid(first):
             return None  # the heading of the dead process's own words
+        if death.pid is not None and subject_pid(clue) == death.pid:
+            return _OWN
         return "such an error is raised only where another process has ended"
     if clue.kind is ClueKind.CHILD:
         if clue.signal in _ASKED:
@@ -61,7 +64,7 @@ def _why(clue: Clue, first: Clue) -> str | None:
 def _why_later(clue: Clue, first: Clue) -> str:
     ours, theirs = subject_pid(first), subject_pid(clue)
     if ours is not None and ours == theirs:
-        return "the same process, after the first sign of its death"
+        return _OWN
     if clue.kind in {ClueKind.GPU, ClueKind.HANG}:
         return "a peer that waited for the dead process, or shared its GPU work"
     if clue.kind is ClueKind.EXCEPTION:

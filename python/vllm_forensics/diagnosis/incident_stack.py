@@ -1,11 +1,11 @@
-"""The stack of who died first: from the place on, without what handled the signal above it."""
+"""The stack of who died first: from the fault on, without what handled the signal above it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_where import last_resort, place_of
+from vllm_forensics.diagnosis.incident_where import fault_index, gives_up, last_resort, place_of
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, DeathFrame, NativeCall, PythonCall
 from vllm_forensics.model.stack import FrameKind
@@ -24,12 +24,20 @@ def stack_of(
 
 
 def _native(told: Sequence[Clue], place: NativeCall) -> Sequence[NativeCall]:
-    """The stack that shows the place; a kernel's line shows it too, and no stack."""
+    """The stack that shows the place, from the fault on; a kernel's line shows no stack."""
     stacks = [clue.native for clue in told if len(clue.native) > 1]
     for calls in stacks:
         if place in {place_of(calls), last_resort(calls)}:
-            return calls[_index(calls, place) :]
-    return next((calls[_index(calls, place_of(calls)) :] for calls in stacks), ())
+            return calls[_begin(calls, place) :]
+    return next((calls[_begin(calls, place_of(calls)) :] for calls in stacks), ())
+
+
+def _begin(calls: tuple[NativeCall, ...], place: NativeCall | None) -> int:
+    """Below what handled the signal, whosever the innermost frames are."""
+    at, start = _index(calls, place), fault_index(calls)
+    while start < at and gives_up(calls[start]):
+        start += 1
+    return min(start, at)
 
 
 def _index(calls: Sequence[NativeCall], place: NativeCall | None) -> int:

@@ -93,12 +93,21 @@ _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
 
 def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The frame to blame; None where every frame is a runtime's."""
-    end = _below_the_end(calls)
-    start = max(_above_the_signal(calls), end)
-    start += _is_of_assertion(calls, start)
+    end, start = _below_the_end(calls), fault_index(calls)
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
     above = tuple(call for call in calls[end : max(end, start - 1)] if not _handles(call))
     return _blamed(calls[start:]) or _blamed(above)
+
+
+def fault_index(calls: tuple[NativeCall, ...]) -> int:
+    """Where the stack begins below what handled the signal, or ended the process."""
+    start = max(_above_the_signal(calls), _below_the_end(calls))
+    return start + _is_of_assertion(calls, start)
+
+
+def gives_up(call: NativeCall) -> bool:
+    """Is it a runtime's own frame on its way to the end: a panic's, a signal handler's?"""
+    return call.function is not None and _HANDLERS.match(call.function) is not None
 
 
 def program_of(calls: Sequence[NativeCall]) -> str | None:

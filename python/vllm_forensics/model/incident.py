@@ -247,7 +247,7 @@ class Death:
     symbolized: NameCertainty | None = None
     """How sure the names are, where they are not the log's own."""
     frames: tuple[DeathFrame, ...] = ()
-    """Its stack, innermost first: from the place on what is native, then what is Python's."""
+    """Its stack, innermost first: from the fault on what is native, then what is Python's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     symbolized: Literal["proved", "likely"] | None
     """Null where the names are the log's own."""
     frames: list[DeathFrameWire]
-    """Innermost first: from the place on what is native, then what is Python's."""
+    """Innermost first: from the fault on what is native, then what is Python's."""
 
 
 class ProcessWire(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,3 +123,21 @@ def test_a_gpus_illegal_instruction_is_none_of_the_processors() -> None:
     ).first_death
 
     assert (death.cause.kind, death.signal) == (CauseClass.GPU_ASYNC, None)
+
+
+def test_the_interpreters_innermost_frames_are_shown_and_are_no_place() -> None:
+    """gdb breaks a long frame: its source stands on the next line."""
+    death = incident_of(
+        "Program received signal SIGSEGV, Segmentation fault.",
+        "#0  0x00007f8df838b5c0 in pymalloc_alloc (ctx=0x1, nbytes=78) at Objects/obmalloc.c:1942",
+        '#1  decode_pool (s=0x7f8df6ffdbcd "take", size=29, errors=0x0)',
+        "    at Objects/unicodeobject.c:5203",
+        "#2  0x00007f8df6f9065b in ?? () from /opt/lib/pool.so",
+    ).first_death
+
+    assert (death.module, death.function) == ("pool.so", None)
+    assert [(one.function, one.module) for one in death.frames] == [
+        ("pymalloc_alloc", "python"),
+        ("decode_pool", "python"),
+        (None, "pool.so"),
+    ]

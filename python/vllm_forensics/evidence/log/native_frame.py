@@ -38,10 +38,10 @@ _PYTHON: Final = "python"
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _SOURCE: Final = re.compile(
-    r"\s{4,20}at (?P<file>\S{1,240}?):(?P<line>\d{1,7}):\d{1,6}$|"
+    r"\s{4,20}at (?P<file>\S{1,240}?):(?P<line>\d{1,7})(?::\d{1,6})?$|"
     r"\t(?P<go>/\S{1,240}\.go):(?P<at>\d{1,7})(?: \+0x[0-9a-f]+)?$"
 )
-"""Rust and Go write a frame's source below it."""
+"""Rust and Go write a frame's source below it, and gdb where the frame is long."""
 ANYBODYS: Final = Form(writer="anybody", example="", pattern="", begins="", holds="")
 """The form of a frame that was read by what all frames have in common."""
 
@@ -117,5 +117,6 @@ def completed(call: NativeCall, text: str) -> NativeCall | None:
     source = _SOURCE.match(text) if call.file is None else None
     if source is None:
         return None
-    line = int(source["line"] or source["at"])
-    return replace(call, file=source["file"] or source["go"], line=line)
+    file, line = source["file"] or source["go"], int(source["line"] or source["at"])
+    module = _PYTHON if call.module is None and _OF_PYTHON.search(f") at {file}:{line}") else None
+    return replace(call, file=file, line=line, module=call.module or module)

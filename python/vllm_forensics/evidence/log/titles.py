@@ -21,7 +21,7 @@ _HEADING: Final = re.compile(
     r"(?:#{1,6} |[*-] |\*\*|`{1,3}|\[[Bb](?:ug|UG)\]:? ?){1,4}(?:(?:\w{2,12}\.? )?[Bb]ug: ?)?"
 )
 _OF_TEXT: Final = re.compile(
-    r"#{1,2} (?!A fatal error has .{10,80}:\s*$|Fatal |Check failed)(?=\S)"
+    r"#{1,2} (?!A fatal error has .{10,80}:\s*$|Fatal (?!Python error: )|Check failed)(?=\S)"
 )
 """Java's machine and V8 begin their own records so."""
 _SUBJECT: Final = re.compile(
