@@ -45,11 +45,8 @@ def is_a_parents_word(clue: Clue, first: Clue) -> bool:
 
 def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if clue.kind is ClueKind.ECHO:
-        if clue.line < first.line and subject_pid(clue) == subject_pid(first):
-            return None  # the heading of the dead process's own words
-        if death.pid is not None and subject_pid(clue) == death.pid:
-            return _OWN
-        return "such an error is raised only where another process has ended"
+        is_heading = clue.line < first.line and subject_pid(clue) == subject_pid(first)
+        return None if is_heading else _why_raised(clue, death)
     if clue.kind is ClueKind.CHILD:
         if clue.signal in _ASKED:
             return f"{clue.signal} was sent to it: it was asked to end"
@@ -59,6 +56,12 @@ def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if differ and len(pids) == 2 and None not in pids:
         return None  # two processes, each with a cause of its own
     return _why_later(clue, first) if clue.line > first.line else None
+
+
+def _why_raised(clue: Clue, death: Death) -> str:
+    if death.pid is not None and subject_pid(clue) == death.pid:
+        return _OWN
+    return "such an error is raised only where another process has ended"
 
 
 def _why_later(clue: Clue, first: Clue) -> str:
