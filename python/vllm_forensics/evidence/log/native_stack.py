@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from vllm_forensics.evidence.log.accelerators import WATCHDOG
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.debugger_python import DebuggersPython
 from vllm_forensics.evidence.log.frame_form import OOPS
@@ -59,6 +60,8 @@ _LONE: Final = (
 )
 _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
 """Open MPI's, which it prints in its signal handler alone."""
+_C10: Final = re.compile(r"\s*frame #0: c10::Error::Error\(")
+"""Of an exception of PyTorch's, whose words were cut off."""
 _RAY: Final = re.compile(
     r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]"
 )
@@ -263,7 +266,7 @@ class NativeBlock:
         if _is_of_allocator(calls[:_TOP]):
             return _of_heap(clue)
         if clue.kind is ClueKind.STACK and signal is None:
-            return _of_handler(clue)
+            return _of_watchdog(clue) or _of_handler(clue)
         return clue
 
 
@@ -291,6 +294,14 @@ def _of_heap(clue: Clue) -> Clue:
     is_heap = clue.kind in {ClueKind.SIGNAL, ClueKind.STACK} and clue.signal == "SIGABRT"
     words = "malloc_printerr: the heap was found damaged"
     return replace(clue, kind=ClueKind.HEAP, detail=words) if is_heap else clue
+
+
+def _of_watchdog(clue: Clue) -> Clue | None:
+    """NCCL's, by the function in which it raises; its own words stood above."""
+    names = (call.function or "" for call in clue.native[:_NEAR_THE_TOP])
+    if not any("WorkNCCL::checkTimeout" in name for name in names):
+        return None
+    return replace(clue, source=WATCHDOG.source, detail=WATCHDOG.phrases[0].detail)
 
 
 def _of_handler(clue: Clue) -> Clue:
@@ -331,7 +342,11 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
-    elif _SYMBOLS.match(line.text) is not None or _VALGRIND.match(line.text) is not None:
+    elif (
+        _C10.match(line.text) is not None
+        or _SYMBOLS.match(line.text) is not None
+        or _VALGRIND.match(line.text) is not None
+    ):
         clue = clue_at(line, ClueKind.STACK, BACKTRACE)
     else:
         return None

@@ -35,7 +35,15 @@ Block = (
 )
 Opener = Callable[[LogLine, Block | None], Block | None]
 
-_STACKS: Final = (b"#0 ", b"frame #0: 0x", b"[0x0] ", b")[0x", b") [0x", b"==    at 0x")
+_STACKS: Final = (
+    b"#0 ",
+    b"frame #0: 0x",
+    b"frame #0: c10::",
+    b"[0x0] ",
+    b")[0x",
+    b") [0x",
+    b"==    at 0x",
+)
 
 
 def _fault(line: LogLine, block: Block | None) -> Block | None:
