@@ -622,7 +622,7 @@ def test_pytorchs_frames_whose_words_were_cut_off_say_where_a_told_crash_was() -
     death = incident_of(
         "# [Bug]: the server runs, then crashes",
         "",
-        f"{frame}0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f24 in libc10.so)",
+        f"{frame}0: c10::Error::Error(c10::SourceLocation) + 0x96 (0x7f24 in libc10.so)",
         f"{frame}1: <unknown function> + 0xe4271b (0x7f1a3a8af71b in /opt/lib/libtorch_cuda.so)",
         f"{frame}2: <unknown function> + 0xdc253 (0x7f24993a3253 in /lib/libstdc++.so.6)",
     ).first_death
@@ -634,7 +634,7 @@ def test_a_watchdogs_frames_alone_tell_a_wait() -> None:
     death = incident_of(
         "# NCCL timeout at the end of an epoch",
         "",
-        "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f24 in libc10.so)",
+        "frame #0: c10::Error::Error(c10::SourceLocation) + 0x96 (0x7f24 in libc10.so)",
         "frame #1: c10d::ProcessGroupNCCL::WorkNCCL::checkTimeout(std::optional<long>) + 0x1d2 "
         "(0x7f25 in libtorch_cuda.so)",
         "frame #2: clone + 0x43 (0x7f26 in /lib/libc.so.6)",

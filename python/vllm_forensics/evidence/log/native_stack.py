@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
-from vllm_forensics.evidence.log.accelerators import WATCHDOG
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.debugger_python import DebuggersPython
 from vllm_forensics.evidence.log.frame_form import OOPS
@@ -22,7 +19,14 @@ from vllm_forensics.evidence.log.native_frame import (
     frame_of_anybody,
 )
 from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind, NativeCall
+from vllm_forensics.evidence.log.stack_tells import (
+    is_of_allocator,
+    of_handler,
+    of_heap,
+    of_watchdog,
+    signal_by,
+)
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
@@ -32,13 +36,6 @@ _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
 HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
-_GAVE_UP: Final = re.compile(
-    r"(?:__GI_)?(?:raise|abort)\b|_*pthread_kill|__kmp_abort|gsignal$|node::Abort|Py_FatalError|"
-    r"fatal_error|(?:\w+::)?_*(?:\w+_)?assert_?fail|std::terminate\b|ggml_(?:abort|uncaught_exception)"
-)
-_ALLOCATES: Final = re.compile(
-    r"_?int_(?:free|malloc|realloc)|malloc_consolidate|unlink_chunk|_{0,2}(?:libc_)?(?:c?free|malloc)$"
-)
 _MALLOCS: Final = re.compile(r"malloc_printerr .{0,80}?\"(?P<detail>[\w():>! -]{5,120})\"")
 """What glibc printed stands among the arguments of the function that printed it."""
 _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
@@ -82,15 +79,6 @@ _OWN_FORMS: Final = {"R", "Julia", "Paddle", OOPS}
 """Their stacks hold lines that are like anybody's, and are read by forms of their own."""
 _NEAR: Final = 12
 """So many lines below them its stack begins."""
-_LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
-_SIGNALLED: Final = re.compile(
-    r"(?i)(?<![a-z])(?:sig(?:nal|segv|abrt|bus|fpe|ill)?_?|segv_?|crash_?)handler\b"
-)
-_OF_SIGNAL: Final = re.compile(
-    r"(?i)(?:[\w:]{1,80}?(?:::|_))?(?:sig_?(?P<sig>segv|bus|ill|fpe)(?:_?handler\w{0,20})?|"
-    r"(?P<own>segv)_?(?:signal_?)?handler\w{0,20})(?:\(|::|$)"
-)
-_NEAR_THE_TOP: Final = 6
 _REPEATED_END: Final = "x across cluster]"
 _REPEATED: Final = re.compile(r" {1,4}\[repeated \d{1,9}x across cluster\]$")
 """What Ray appends to a line that other processes wrote too."""
@@ -258,80 +246,16 @@ class NativeBlock:
             calls = ()  # Windows without symbols: the nearest export's name stands for each frame
         signal = self._clue.signal
         if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
-            signal = _signal_by(calls[:_TOP])
+            signal = signal_by(calls[:_TOP])
         told = self._clue.native, self._clue.python, self._clue.detail, self._clue.signal
         if told == (calls, python, self._detail, signal):
             return self._clue
         clue = replace(self._clue, native=calls, python=python, detail=self._detail, signal=signal)
-        if _is_of_allocator(calls[:_TOP]):
-            return _of_heap(clue)
+        if is_of_allocator(calls[:_TOP]):
+            return of_heap(clue)
         if clue.kind is ClueKind.STACK and signal is None:
-            return _of_watchdog(clue) or _of_handler(clue)
+            return of_watchdog(clue) or of_handler(clue)
         return clue
-
-
-def _signal_by(calls: Sequence[NativeCall]) -> str | None:
-    """The signal that its handler's name tells: Ruby's `sigsegv`; or that of who gave up."""
-    names = [call.function for call in calls if call.function]
-    handled = next(filter(None, map(_OF_SIGNAL.match, names)), None)
-    if handled is not None:
-        return f"SIG{(handled['sig'] or handled['own']).upper()}"
-    return "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
-
-
-def _is_of_allocator(calls: Sequence[NativeCall]) -> bool:
-    """Did glibc's allocator give up? Its function that says so may have been inlined."""
-    names = [call.function or "" for call in calls]
-    told = ("__libc_message", "malloc_printerr")
-    return "malloc_printerr" in names or any(
-        upper.startswith(told) and _ALLOCATES.match(lower) is not None
-        for upper, lower in pairwise(names)
-    )
-
-
-def _of_heap(clue: Clue) -> Clue:
-    """Names a damaged heap where glibc's function that tells of one stands in the stack."""
-    is_heap = clue.kind in {ClueKind.SIGNAL, ClueKind.STACK} and clue.signal == "SIGABRT"
-    words = "malloc_printerr: the heap was found damaged"
-    return replace(clue, kind=ClueKind.HEAP, detail=words) if is_heap else clue
-
-
-def _of_watchdog(clue: Clue) -> Clue | None:
-    """NCCL's, by the function in which it raises; its own words stood above."""
-    names = (call.function or "" for call in clue.native[:_NEAR_THE_TOP])
-    if not any("WorkNCCL::checkTimeout" in name for name in names):
-        return None
-    return replace(clue, source=WATCHDOG.source, detail=WATCHDOG.phrases[0].detail)
-
-
-def _of_handler(clue: Clue) -> Clue:
-    """A stack that begins in a signal's handler tells a death, also without a word."""
-    handler = next(
-        (
-            call.function
-            for call in clue.native[:_NEAR_THE_TOP]
-            if call.function is not None and _SIGNALLED.search(call.function) is not None
-        ),
-        None,
-    )
-    if handler is None and not _has_way_back(clue.native):
-        return clue
-    return replace(clue, kind=ClueKind.SIGNAL, source=UNNAMED)
-
-
-def _has_way_back(calls: Sequence[NativeCall]) -> bool:
-    """Does the stack hold the kernel's way back out of a handler?
-
-    It has no name: `libc.so.6(+0x42520)`, `(()+0x12980)`, above what the signal hit.
-    libc's own beginning of a program has none either, and stands at the stack's end.
-    """
-    return any(
-        upper.function is None
-        and (_LIBC.match(upper.module or "") or (upper.module is None and upper.offset))
-        and _LIBC.match(lower.module or "") is None
-        and not (lower.function or "_start").startswith(("_start", "__libc_start"))
-        for upper, lower in pairwise(calls[:_NEAR_THE_TOP])
-    )
 
 
 def open_headless_stack(line: LogLine) -> NativeBlock | None:
