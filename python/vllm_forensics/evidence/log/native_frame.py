@@ -35,6 +35,7 @@ _OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40
 _PYTHON: Final = "python"
 
 
+_BELOW: Final = ("at ", "from /", "/")
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _SOURCE: Final = re.compile(
@@ -112,6 +113,8 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
 
 def completed(call: NativeCall, text: str) -> NativeCall | None:
     """The call with what the line below it tells: its library or its source; None: nothing."""
+    if not text[:1].isspace() or not text.lstrip().startswith(_BELOW):
+        return None
     if call.module is None and (told := _FROM.match(text)) is not None:
         return replace(call, module=base_name(told["module"]))
     source = _SOURCE.match(text) if call.file is None else None
