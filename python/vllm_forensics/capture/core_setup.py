@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.host import CORE_PATTERN
+from vllm_forensics.capture.proc_stat import START_TICKS, stat_fields
 from vllm_forensics.errors import ToolError, UsageError
 
 CORE_FOLDER: Final = Path("/var/tmp/forensics")  # noqa: S108 - root-owned, sticky, see make_folder
@@ -151,13 +152,14 @@ def _give_rights(folder: Path) -> tuple[int, int]:
 
 
 def _look_at(pid: int) -> _Shell | None:
+    fields = stat_fields(Path(f"/proc/{pid}"))
+    if fields is None:
+        return None
     try:
-        # The name before it may hold anything, a bracket too.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         soft, hard = resource.prlimit(pid, resource.RLIMIT_CORE)
     except OSError:
         return None
-    return _Shell(pid=pid, started=int(fields[19]), soft=soft, hard=hard)
+    return _Shell(pid=pid, started=int(fields[START_TICKS]), soft=soft, hard=hard)
 
 
 def _lives(shell: _Shell) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from vllm_forensics.capture.proc_stat import PARENT, SYSTEM_TICKS, USER_TICKS, stat_fields
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.hang import (
     Call,
@@ -100,7 +101,7 @@ def root_of(pid: int) -> str | None:
 
 def cpu_of_tree(pids: Sequence[int]) -> float:
     """Seconds of processor time that the processes used so far, their ended threads included."""
-    return sum(_cpu(fields) for pid in pids if (fields := _stat_fields(_PROC / str(pid))))
+    return sum(_cpu(fields) for pid in pids if (fields := stat_fields(_PROC / str(pid))))
 
 
 def tree_of(root: int) -> list[int]:
@@ -149,7 +150,7 @@ def parse_shared_mappings(text: str) -> Iterator[SharedMapping]:
 
 def _read_process(pid: int, before: dict[int, _Moment], elapsed: float) -> LiveProcess | None:
     folder = _PROC / str(pid)
-    stat = _stat_fields(folder)
+    stat = stat_fields(folder)
     if stat is None:
         return None
     threads = [
@@ -173,7 +174,7 @@ def _read_process(pid: int, before: dict[int, _Moment], elapsed: float) -> LiveP
 def _read_thread(
     folder: Path, before: _Moment | None, now: _Moment, elapsed: float
 ) -> LiveThread | None:
-    stat = _stat_fields(folder)
+    stat = stat_fields(folder)
     if stat is None:
         return None
     tid = int(folder.name)
@@ -236,25 +237,19 @@ def _all_pids() -> list[int]:
 
 
 def _parent_of(pid: int) -> int | None:
-    fields = _stat_fields(_PROC / str(pid))
-    return int(fields[1]) if fields else None
-
-
-def _stat_fields(folder: Path) -> list[str] | None:
-    """The fields of stat behind the name, which may hold spaces and parentheses itself."""
-    _, closed, rest = _text(folder / "stat").rpartition(")")
-    return rest.split() if closed and len(rest.split()) > 12 else None
+    fields = stat_fields(_PROC / str(pid))
+    return int(fields[PARENT]) if fields else None
 
 
 def _cpu(fields: Sequence[str]) -> float:
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return (int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS])) / _TICKS
 
 
 def _moments(pid: int) -> dict[int, _Moment]:
     found: dict[int, _Moment] = {}
     with contextlib.suppress(OSError):
         for entry in list((_PROC / str(pid) / "task").iterdir())[:_MAX_THREADS]:
-            fields = _stat_fields(entry)
+            fields = stat_fields(entry)
             if fields is not None:
                 status = _text(entry / "status")
                 found[int(entry.name)] = _Moment(

@@ -156,11 +156,12 @@ class _Scanner:
             clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)
         printed = self._setting.printed(clues)
-        if not self._lives.seen():  # among several the command above does not tell which one
+        seen = self._lives.seen()
+        if not seen:  # among several the command above does not tell which one
             printed = with_programs(printed, self._setting.lines)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),
-            processes=self._lives.seen(),
+            processes=seen,
             size_bytes=self._size,
             lines=self._line,
             left_out=self._left_out,

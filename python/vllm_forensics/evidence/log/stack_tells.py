@@ -57,10 +57,11 @@ def of_heap(clue: Clue) -> Clue:
 
 def of_watchdog(clue: Clue) -> Clue | None:
     """NCCL's, by the function in which it raises; its own words stood above."""
+    (own,) = WATCHDOG.phrases
     names = (call.function or "" for call in clue.native[:_NEAR_THE_TOP])
-    if not any("WorkNCCL::checkTimeout" in name for name in names):
+    if not any(own.needle in name for name in names):
         return None
-    return replace(clue, source=WATCHDOG.source, detail=WATCHDOG.phrases[0].detail)
+    return replace(clue, source=WATCHDOG.source, detail=own.detail)
 
 
 def of_handler(clue: Clue) -> Clue:
