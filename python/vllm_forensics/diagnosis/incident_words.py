@@ -22,10 +22,12 @@ _ROLES: Final = {
 
 def who(death: Death) -> str:
     """The process in words: `a worker (VllmWorker-1, process 4242)`."""
-    marks = [death.name] if death.name else []
+    role = _ROLES[death.role]
+    says_more = death.name is not None and death.name.lower() != role.split(" ", 1)[1].lower()
+    marks = [death.name] if death.name is not None and says_more else []
     if death.pid is not None:
         marks.append(f"process {death.pid}")
-    return _ROLES[death.role] + (f" ({', '.join(marks)})" if marks else "")
+    return role + (f" ({', '.join(marks)})" if marks else "")
 
 
 def explanation(

@@ -17,6 +17,7 @@ from vllm_forensics.model.incident import (
     Incident,
     IncidentAnswer,
     IncidentProcess,
+    ProcessRole,
 )
 from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.render import rows
@@ -32,9 +33,11 @@ _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
 _FOLDERS: Final = re.compile(r"[/\\]")
 _WIDEST: Final = 100
+_ROOMY: Final = 72
+"""Columns from which on a process's role, last sign of life and end stand beside each other."""
 LABEL_WIDTH: Final = 8
-_COLUMN: Final = 40
-"""Letters of a function's name that a headline shows whole."""
+_NAMELESS: Final = {ProcessRole.MAIN: "program", ProcessRole.UNKNOWN: "a process"}
+"""Roles that say nothing about who a process was."""
 
 
 def render_incidents(answer: IncidentAnswer, style: TerminalStyle) -> str:
@@ -94,12 +97,16 @@ def _incident(
     if style.detail is Detail.SENTENCE:
         return
     yield Text()
-    for number, one in enumerate(death.evidence):
-        yield labelled(
-            "Proof" if number == 0 else "", f"line {one.line}  {one.text}", indented=True
-        )
+    proofs: dict[str, list[str]] = {}
+    for one in death.evidence:
+        proofs.setdefault(one.text, []).append(str(one.line))
+    label = "Proof"
+    for text, lines in proofs.items():
+        where = f"line{'s' if len(lines) > 1 else ''} {', '.join(lines)}"
+        yield labelled(label, f"{where}  {text}", indented=True)
+        label = ""
     yield from stack_of(death, LABEL_WIDTH)
-    yield from _processes(incident)
+    yield from _processes(incident, style)
     yield from _echoes(incident)
     yield Text()
     yield next_steps(incident.next_steps)
@@ -117,9 +124,14 @@ def title(death: Death, number: int | None = None) -> Rows:
     return paragraph(Text(text, style="title"), len(text))
 
 
+def called(death: Death) -> str:
+    """The dead process by its name, or as what it was."""
+    return death.name or _NAMELESS.get(death.role, death.role.value)
+
+
 def headline(death: Death) -> str:
     """Who died first, of what, where, and how sure that is."""
-    who = death.name or death.role.value
+    who = called(death)
     pid = f" {death.pid}" if death.pid is not None else ""
     cause = death.cause
     is_sent = cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN
@@ -143,30 +155,31 @@ def headline(death: Death) -> str:
     return "━━ " + " · ".join(parts) + " ━━"
 
 
-def _processes(incident: Incident) -> Iterator[RenderableType]:
+def _processes(incident: Incident, style: TerminalStyle) -> Iterator[RenderableType]:
     if len(incident.processes) < 2:
         return
     yield Text()
     shown = _most_telling(incident.processes)
     dead = incident.processes[0]
     is_dead = dead.pid == incident.first_death.pid
-    rows = [
-        (
-            f"  {'✖' if one is dead and is_dead else ' '} {branch}"
-            f"{one_line(one.name or '?')} {one.pid or ''}",
-            one.role.value,
-            one_line(one.end or ""),
-            f"seen {one_line(one.last_seen)}" if one.last_seen else "",
-        )
-        for branch, one in as_tree(shown)
-    ]
-    widths = [min(_COLUMN, max(len(row[column]) for row in rows)) for column in range(3)]
+    is_roomy = style.width >= _ROOMY
+    are_timed = is_roomy and any(one.last_seen for one in shown)
     yield Text("Processes", style="head")
-    for who, role, end, seen in rows:
-        line = Text(f"{who:<{widths[0]}}  ")
-        line.append(f"{role:<{widths[1]}}  ", style="quiet")
-        line.append(f"{end:<{widths[2]}}  " if seen else end)
-        yield line.append(seen, style="quiet")
+    table = Rows(gap=2)
+    for branch, one in as_tree(shown):
+        mark = "✖" if one is dead and is_dead else " "
+        cells = [Text(f"  {mark} {branch}{one_line(one.name or '?')} {one.pid or ''}".rstrip())]
+        cells.append(Text(one.role.value, style="quiet"))
+        if are_timed:
+            seen = f"seen {one_line(one.last_seen)}" if one.last_seen else ""
+            cells.append(Text(seen, style="quiet"))
+        if is_roomy:
+            table.add_row(*cells, one_line(one.end or ""))
+            continue
+        table.add_row(Text("  ").join(cells))
+        if one.end:
+            table.add_row(f"        {one_line(one.end)}")
+    yield table
     left = len(incident.processes) - _MAX_PROCESSES
     if left > 0:
         yield Text(f"    and {left} more (--format json)", style="quiet")
@@ -191,18 +204,31 @@ def _echoes(incident: Incident) -> Iterator[RenderableType]:
     yield Text()
     only = "the visible error is one of them" if incident.visible_error_is_echo else ""
     yield Text(f"Only echoes   {only}".rstrip(), style="head")
-    shown = incident.echoes
-    if len(shown) > _MAX_ECHOES:
-        shown = (*shown[: _MAX_ECHOES - 1], shown[-1])
+    alike: dict[tuple[str, str], list[int]] = {}
+    for echo in incident.echoes:
+        alike.setdefault((echo.text, echo.why), []).append(echo.line)
+    shown = list(alike.items())
+    left = len(shown) - _MAX_ECHOES
+    if left > 0:
+        shown = [*shown[: _MAX_ECHOES - 1], shown[-1]]
     table = Rows(gap=1)
-    digits = max(len(str(echo.line)) for echo in shown)
-    for echo in shown:
-        table.add_row(f"  line {echo.line:>{digits}}", echo.text)
-        table.add_row("", Text(echo.why, style="quiet"))
+    digits = max(len(str(first)) for _, (first, *_) in shown)
+    for (text, why), (first, *more) in shown:
+        table.add_row(f"  line {first:>{digits}}", text)
+        table.add_row("", Text(f"{why}{_again(more)}", style="quiet"))
     yield table
-    left = len(incident.echoes) - len(shown)
-    if left:
+    if left > 0:
         yield Text(f"  and {left} more (--format json)", style="quiet")
+
+
+def _again(lines: Sequence[int]) -> str:
+    """Where else the same was said."""
+    if not lines:
+        return ""
+    kept = ", ".join(map(str, lines[:_MAX_ALIKE]))
+    left = len(lines) - _MAX_ALIKE
+    more = f" and {left:,} more" if left > 0 else ""
+    return f"; again in line{'s' if len(lines) > 1 else ''} {kept}{more}"
 
 
 def labelled(label: str, text: Cell, *, indented: bool = False) -> Rows:

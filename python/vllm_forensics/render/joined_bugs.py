@@ -14,7 +14,7 @@ from rich.text import Text
 
 from vllm_forensics.model.incident import Death
 from vllm_forensics.model.joined import Bug, JoinedIncident, JoinedReport, SameBug, SourcePart
-from vllm_forensics.render.incident import labelled, next_steps, title
+from vllm_forensics.render.incident import called, labelled, next_steps, title
 from vllm_forensics.render.rows import Rows
 from vllm_forensics.render.short_names import short_name
 
@@ -60,7 +60,7 @@ def index_of(report: JoinedReport) -> Iterator[RenderableType]:
             Text(f"×{count}" if count > 1 else ""),
             Text(moment(first), style="quiet"),
             Text(death.signal or death.cause.kind.value.replace("-", " ")),
-            Text((death.name or death.role.value) + (f" on {best.host}" if on_several else "")),
+            Text(called(death) + (f" on {best.host}" if on_several else "")),
             Text(_place(death), style="culprit"),
         )
     yield table

@@ -160,3 +160,33 @@ def test_markup_in_evidence_is_not_obeyed() -> None:
     text = render_joined(clean(replace(report, unattached=(fact,))), TerminalStyle(width=160), OWN)
 
     assert "[bold red]x[/] :smile: [link=http://a]b[/link]" in text
+
+
+def shown(text: str) -> str:
+    reading = parse_incident_log([text.encode()])
+    answer = IncidentAnswer(
+        incidents=explain_incidents(reading, "serve.log"), failures=(), complete=True
+    )
+    return render_incidents(clean(answer), TerminalStyle(width=160))
+
+
+def test_who_has_no_name_is_called_what_it_was() -> None:
+    assert "━━ program died first · heap corruption" in shown("free(): invalid pointer\n")
+    named = shown("Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n")
+    assert "━━ VllmWorker-1 died first" in named
+
+
+def test_a_name_that_repeats_the_role_is_said_once() -> None:
+    text = "RuntimeError: MultiprocExecutor got fatal signal from worker processes, shutting down\n"
+
+    assert "A worker died first" in shown(text)
+
+
+def test_the_same_words_are_shown_once_with_every_line() -> None:
+    waits = "No available shared memory broadcast block found in 60 second.\n"
+    dies = "Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n"
+
+    screen = shown(waits + dies + waits * 2 + "EngineCore encountered a fatal error.\n")
+
+    assert screen.count("No available shared memory broadcast block") == 1
+    assert "; again in lines 3, 4" in " ".join(screen.split())
