@@ -186,7 +186,7 @@ def test_the_same_words_are_shown_once_with_every_line() -> None:
     waits = "No available shared memory broadcast block found in 60 second.\n"
     dies = "Worker proc VllmWorker-1 died unexpectedly, shutting down executor.\n"
 
-    screen = shown(waits + dies + waits * 2 + "EngineCore encountered a fatal error.\n")
+    screen = shown(dies + waits + "\n" + waits * 2 + "EngineCore encountered a fatal error.\n")
 
     assert screen.count("No available shared memory broadcast block") == 1
-    assert "; again in lines 3, 4" in " ".join(screen.split())
+    assert "; again in lines 4, 5" in " ".join(screen.split())
