@@ -68,6 +68,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             _was_sent(first, clue)
             or (clue.sender is None and _may_be_the_same(first, clue))
             or _goes_on(clue, (first, *found))
+            or _heads(clue, first)
             or ends_in(first, clue)
         ):
             found.append(clue)
@@ -98,6 +99,12 @@ def _goes_on(clue: Clue, told: Sequence[Clue]) -> bool:
     return clue.kind is ClueKind.CHILD and any(
         one.source == clue.source == "systemd" and clue.line - one.line < RECORD for one in told
     )
+
+
+def _heads(clue: Clue, first: Clue) -> bool:
+    """Is it the beginning of systemd's record, of whose stack the death is read?"""
+    is_above = 0 < first.line - clue.line < RECORD
+    return clue.source == "systemd" and first.source == "a debugger" and is_above
 
 
 def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bool:

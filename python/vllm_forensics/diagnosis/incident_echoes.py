@@ -11,6 +11,8 @@ from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 _MAX_ECHOES: Final = 100
 _OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
+_FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
+"""What one process does to itself, and no other's death to it."""
 _OWN: Final = "the same process, after the first sign of its death"
 _NO_ECHOES: Final = {
     ClueKind.STACK,
@@ -47,13 +49,13 @@ def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if clue.kind is ClueKind.ECHO:
         is_heading = clue.line < first.line and subject_pid(clue) == subject_pid(first)
         return None if is_heading else _why_raised(clue, death)
+    pids = {subject_pid(clue), subject_pid(first)}
+    are_two = len(pids) == 2 and None not in pids
     if clue.kind is ClueKind.CHILD:
         if clue.signal in _ASKED:
             return f"{clue.signal} was sent to it: it was asked to end"
-        return "another process tells of an end"
-    pids = {subject_pid(clue), subject_pid(first)}
-    differ = clue.kind in _OWN_DEATHS and clue.kind is not first.kind
-    if differ and len(pids) == 2 and None not in pids:
+        return None if are_two and clue.signal in _FAULTS else "another process tells of an end"
+    if are_two and clue.kind in _OWN_DEATHS and clue.kind is not first.kind:
         return None  # two processes, each with a cause of its own
     return _why_later(clue, first) if clue.line > first.line else None
 

@@ -86,7 +86,8 @@ def _comes_late(clue: Clue, now: Sequence[float | None], last: Sequence[float | 
         at is not None and before is not None and at - before > _LONG_S
         for at, before in zip(now, last, strict=True)
     )
-    return is_late and clue.kind in _OF_ITS_OWN and is_death(clue)
+    is_own = clue.kind in _OF_ITS_OWN or clue.source == "systemd"
+    return is_late and is_own and is_death(clue)
 
 
 def _reborn(processes: Sequence[SeenProcess]) -> list[int]:

@@ -6,10 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.incident_platform import steps_of_platform
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Clue, Death
 
 _LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
+_KEPT: Final = re.compile(r"\bdumped core\b|code=dumped\b|\(core dumped\)")
+_KEPT_CORE: Final = "forensics core    # the core that it left: the line, why, and who called"
 _KERNELS_FAULTS: Final = "dmesg -T | grep -i segfault    # library and offset of the fault"
 _KERNELS_KILLS: Final = "dmesg -T | grep -iE 'killed process|oom-kill'"
 _NAME_IT: Final = "forensics log --symbols PLACE LOG    # the function at that offset: {module}"
@@ -123,6 +126,14 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
         ),
     ),
     (
+        CauseClass.ABORT_EXCEPTION,
+        re.compile(r"\bbad_alloc\b|memory allocation of \d{1,20} bytes failed"),
+        (
+            "free -h; ulimit -v; cat /sys/fs/cgroup/memory.max    # what there was to allocate",
+            _LEAVE_EVIDENCE,
+        ),
+    ),
+    (
         CauseClass.ENVIRONMENT,
         re.compile(
             r"(?i)cannot open shared object|shared librar|undefined symbol|GLIBC|symbol not found"
@@ -172,7 +183,12 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         told: the clues to it.
 
     """
+    elsewhere = steps_of_platform(death, told)
+    if elsewhere is not None:
+        return elsewhere
     steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
+    if _LEAVE_EVIDENCE in steps and any(_KEPT.search(clue.text) for clue in told):
+        steps = (_KEPT_CORE, *(step for step in steps if not step.startswith("forensics core ")))
     if any(clue.source == "kernel" for clue in told):
         steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
     calls = (call for clue in told for call in clue.native if call.module == death.module)

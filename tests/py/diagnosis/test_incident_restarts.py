@@ -127,3 +127,37 @@ def test_many_actors_of_one_name_are_no_lives() -> None:
     )
 
     assert found.first_death.pid == 41
+
+
+ROW = "Thu 2026-01-15 {time} UTC {pid} 1000 1000 {signal} present /usr/bin/{name} 1.0M"
+
+
+def test_cores_in_a_list_are_no_echoes_of_each_other() -> None:
+    first, later = incidents_of(
+        ROW.format(time="08:12:45", pid=41, signal="SIGABRT", name="pool"),
+        ROW.format(time="08:12:50", pid=42, signal="SIGABRT", name="other"),
+        ROW.format(time="08:19:45", pid=43, signal="SIGSEGV", name="serve"),
+        ROW.format(time="10:12:45", pid=44, signal="SIGBUS", name="serve"),
+    )
+
+    assert (first.first_death.pid, later.first_death.pid) == (41, 44)
+    assert [echo.line for echo in first.echoes] == [2]
+    assert ("serve", 43, "SIGSEGV") in [(one.name, one.pid, one.end) for one in first.processes]
+    assert not later.echoes
+
+
+def test_the_stack_below_systemds_record_is_of_its_process() -> None:
+    (incident,) = incidents_of(
+        "Jan 15 08:12:45 box systemd-coredump[60]: Process 42 (a-long-program-) of user 1 "
+        "dumped core.",
+        "Stack trace of thread 42:",
+        "#0  0x00007f1b0000abc5 raise (libc.so.6 + 0x3dbc5)",
+        "#1  0x00007f1b000018a4 abort (libc.so.6 + 0x268a4)",
+        "#2  0x00007f1b00007e1c malloc_printerr (libc.so.6 + 0x87e1c)",
+        "#3  0x00007f1b0000ab99 take (libpool.so + 0x56b99)",
+        "#4  0x0000556a4dfb6539 main (a-long-program-name + 0x1539)",
+    )
+
+    death = incident.first_death
+    assert (death.pid, death.name, death.function) == (42, "a-long-program-", "take")
+    assert not incident.echoes

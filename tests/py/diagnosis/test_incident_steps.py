@@ -24,8 +24,15 @@ RAISED = (
             "ldd -r",
         ),
         ((*RAISED, "KeyError: 'a'"), "read the traceback"),
+        (
+            (
+                "terminate called after throwing an instance of 'std::bad_alloc'",
+                "  what():  std::bad_alloc",
+            ),
+            "ulimit -v",
+        ),
         (("kernel: a[1]: segfault at 48 ip 10 sp 2 error 4 in x.so[10+20]",), "--symbols PLACE"),
-        (("Segmentation fault (core dumped)",), "forensics run"),
+        (("Segmentation fault",), "forensics run"),
     ],
 )
 def test_the_first_step_fits_the_cause(lines: tuple[str, ...], step: str) -> None:
@@ -62,3 +69,39 @@ def test_a_signal_of_the_machines_is_asked_about_once(word: str) -> None:
     steps = incident_of(f"Fatal Python error: {word}").next_steps
 
     assert len(steps) == len(set(steps)) > 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [
+        (("Windows fatal exception: access violation",), "Get-WinEvent"),
+        (("serve.exe exited with code 0xC0000005",), "Get-WinEvent"),
+        (("worker exited with code -1073741819",), "Get-WinEvent"),
+        (
+            ("Process: serve [42]", "Exception Type: EXC_BAD_ACCESS (SIGSEGV)"),
+            "ls -t ~/Library/Logs/DiagnosticReports",
+        ),
+        (
+            (
+                "signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x48",
+                "    #00 pc 000000000001e020  /data/app/a/base.apk!libpool.so (BuildId: 26a2)",
+            ),
+            "adb logcat -b crash",
+        ),
+    ],
+)
+def test_on_other_systems_there_is_something_to_type_as_well(
+    lines: tuple[str, ...], step: str
+) -> None:
+    steps = incident_of(*lines).next_steps
+
+    assert step in steps[0]
+    assert not any("forensics core" in one or "dmesg" in one for one in steps)
+
+
+def test_a_core_that_was_kept_is_read_before_another_is_made() -> None:
+    steps = incident_of("serve.sh: line 1: 4242 Segmentation fault (core dumped) serve").next_steps
+
+    assert steps[0].startswith("forensics core ")
+    assert sum("forensics core " in step for step in steps) == 1
+    assert any("forensics run" in step for step in steps)

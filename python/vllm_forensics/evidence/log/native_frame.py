@@ -100,12 +100,15 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     if function is not None and function.startswith("_Z"):
         function = demangle(function) or function
     module = (groups.get("module") or "").strip() or None
+    offset, pc = groups.get("offset"), groups.get("pc")
+    if pc is not None and function is None:  # within its library
+        offset = hex(int(pc, 16))
     file, line = groups.get("file"), int(groups.get("line") or 0)
     has_source = file is not None and file not in _NO_NAME and line > 0
     return NativeCall(
         function=function,
         module=None if module in _NO_NAME else base_name(module),
-        offset=groups.get("offset"),
+        offset=offset,
         file=file if has_source else None,
         line=line if has_source else None,
     )

@@ -126,8 +126,8 @@ class NativeBlock:
             return False
         match = _WHAT.match(text) if "what()" in text else None
         if match is not None:
-            kind = f"{self._detail}: " if self._detail else ""
-            self._detail = f"{kind}{match['what'].strip()}"[:_MAX_WHAT]
+            kind, what = self._detail, match["what"].strip()
+            self._detail = f"{kind}: {what}"[:_MAX_WHAT] if kind and kind != what else what
         elif (self._detail or "").endswith(":") and text.strip():
             # Rust: the message stands on the line below
             self._detail = f"{self._detail} {text.strip()}"[:_MAX_WHAT]

@@ -91,3 +91,13 @@ def test_the_line_below_a_frame_completes_it(
     assert call is not None
     assert (call.file, call.line, call.module) == told
     assert completed(bare, "  5: ns::g") is None
+
+
+def test_androids_counter_is_an_offset_only_where_no_function_is_named() -> None:
+    plain = frame_in("    #00 pc 000000000001e020  /data/app/a/base.apk!libpool.so")
+    named = frame_in("    #00 pc 000000000001e020  /data/app/a/libpool.so (take+32)")
+
+    assert plain is not None
+    assert plain.call.offset == "0x1e020"
+    assert named is not None
+    assert (named.call.function, named.call.offset) == ("take", None)
