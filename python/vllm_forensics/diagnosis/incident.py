@@ -119,7 +119,9 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
     named = sorted(told, key=lambda clue: (clue.source == _SHELL, subject_pid(clue) != pid))
-    name = next(filter(None, map(_name, named)), None) if is_known else None
+    names = list(filter(None, map(_name, named))) if is_known else []
+    name = next(iter(names), None)
+    name = next((one for one in names if one == f"{name}.exe"), name)
     seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     role = next(filter(None, map(role_of_clue, told)), None)
     if role is None and first.is_told:  # a title's: below it stands whose log it is

@@ -29,7 +29,8 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.page import Page, is_printed
 from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.reports import Form, is_mine, is_reported
-from vllm_forensics.evidence.log.sentence_names import place_named, process_named
+from vllm_forensics.evidence.log.sentence_names import process_named
+from vllm_forensics.evidence.log.sentence_places import place_named
 from vllm_forensics.evidence.log.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.works import (
     is_lesson,

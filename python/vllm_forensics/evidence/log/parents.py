@@ -39,8 +39,8 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "is killed by signal: ",
-            r"(?P<name>DataLoader worker)(?: \(pid (?P<pid>\d{1,20})\))? is killed by signal: "
-            r"(?P<signal>[A-Z][\w ]{1,200})",
+            r"(?P<name>DataLoader worker)(?: \(pid (?:(?P<pid>\d{1,20})|[.xX]{1,9})\))? is killed"
+            r" by signal: (?P<signal>[A-Z][\w ]{1,200})",
             "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Segmentation fault.",
             of_another=True,
         ),

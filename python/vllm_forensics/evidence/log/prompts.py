@@ -56,13 +56,17 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
         match = _PROMPT.match(line)
         if match is None:
             continue
-        command = match["command"]
-        prepared = _PREPARES.match(command)
-        program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
-        if program is None or program["name"].startswith("-") or program["name"] in _OTHERS:
-            return None
-        return program["name"]
+        return program_of_command(match["command"])
     return None
+
+
+def program_of_command(command: str) -> str | None:
+    """The program that a command starts; None where it only shows, builds or starts others."""
+    prepared = _PREPARES.match(command)
+    program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
+    if program is None or program["name"].startswith("-") or program["name"] in _OTHERS:
+        return None
+    return program["name"]
 
 
 def with_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:

@@ -43,6 +43,7 @@ from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
+from vllm_forensics.evidence.log.told_programs import with_told_programs
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.incident import (
@@ -159,6 +160,7 @@ class _Scanner:
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(printed, self._setting.lines)
+            printed = with_told_programs(printed, self._setting.lines)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),
             processes=seen,

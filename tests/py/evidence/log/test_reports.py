@@ -6,7 +6,8 @@ import pytest
 
 from vllm_forensics.evidence.log.crash_names import CRASH, DEATH, HANG, HEAP, signal_of
 from vllm_forensics.evidence.log.reports import Form, is_reported
-from vllm_forensics.evidence.log.sentence_names import place_named, process_named
+from vllm_forensics.evidence.log.sentence_names import process_named
+from vllm_forensics.evidence.log.sentence_places import place_named
 from vllm_forensics.evidence.log.works import is_of_work
 
 
@@ -183,6 +184,7 @@ def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
         ("crash in take function in pool.c", "take"),
         ("Null pointer crash in Pool_Take", "Pool_Take"),
         ("Segfault on startup", None),
+        ("Crash in x86_64 machine", None),
     ],
 )
 def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
@@ -205,10 +207,23 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("It crashes", None),
         ("supervisor killed my worker", "worker"),
         ("Calling take(3) crashes", None),
+        ("Occasional crashes while serving", None),
+        ("Last update crashes on open", None),
+        ("poold keeps crashing", "poold"),
+        ("When it is resized, poolview crashes", "poolview"),
+        ("the pool crashes", None),
+        ("take() with POOL crashes", None),
+        ("Pool 2.1 crash on start", "Pool"),
+        ("The pool server crashes", "server"),
+        ("Starting Pool results in a segfault", "Pool"),
+        ("found 3 crashes", None),
+        ("This plugin crashes the server", "server"),
+        ("pool.take() crashes Python", "Python"),
+        ("Segfault in the pool scheduler", "scheduler"),
     ],
 )
 def test_the_process_that_a_title_names(title: str, name: str | None) -> None:
     match = crash_in(title)
-    is_verb = not match[0].lower().endswith("crash")
+    is_verb = not match[0].lower().endswith(("crash", "segfault"))
 
     assert process_named(match, is_verb=is_verb) == name
