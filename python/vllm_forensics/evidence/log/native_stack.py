@@ -18,7 +18,7 @@ from vllm_forensics.evidence.log.native_frame import (
     frame_in,
     frame_of_anybody,
 )
-from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.phrases import clue_at, shortened
 from vllm_forensics.evidence.log.stack_tells import (
     is_of_allocator,
     of_handler,
@@ -31,7 +31,6 @@ from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
 """So many lines without a frame may stand before and between a stack's frames."""
-_MAX_WHAT: Final = 300
 _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
 HANDLED: Final = "<signal handler called>"
@@ -127,10 +126,10 @@ class NativeBlock:
         match = _WHAT.match(text) if "what()" in text else None
         if match is not None:
             kind, what = self._detail, match["what"].strip()
-            self._detail = f"{kind}: {what}"[:_MAX_WHAT] if kind and kind != what else what
+            self._detail = shortened(f"{kind}: {what}" if kind and kind != what else what)
         elif (self._detail or "").endswith(":") and text.strip():
             # Rust: the message stands on the line below
-            self._detail = f"{self._detail} {text.strip()}"[:_MAX_WHAT]
+            self._detail = shortened(f"{self._detail} {text.strip()}")
         else:
             return False
         self._waits_for_what = False

@@ -20,6 +20,7 @@ from vllm_forensics.model.signals import signal_name, signal_number
 
 _MAX_TEXT: Final = 400
 _MAX_DETAIL: Final = 300
+"""Characters of what is quoted of a line."""
 _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
@@ -242,7 +243,7 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
         of_another=phrase.of_another,
         signal=signal,
         exit=status,
-        detail=detail.strip()[:_MAX_DETAIL] if detail else None,
+        detail=shortened(detail.strip()) if detail else None,
         native=native,
         sender=phrase.sender,
     )
@@ -251,3 +252,8 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
 def base_name(path: str | None) -> str | None:
     """A file's name without its folder; None stays None."""
     return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] if path else None
+
+
+def shortened(words: str) -> str:
+    """What is quoted of a line, with a mark where its end is left out."""
+    return words if len(words) <= _MAX_DETAIL else f"{words[: _MAX_DETAIL - 1].rstrip()}…"

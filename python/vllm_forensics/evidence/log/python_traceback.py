@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.phrases import clue_at, shortened
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 
 HEADINGS: Final = (b"Traceback (most recent call",)
@@ -37,7 +37,6 @@ _INDENT: Final = re.compile(r"( {1,40})  File \"")
 _DECORATION: Final = " +|-"
 _MAX_FRAMES: Final = 64
 _MAX_LINES: Final = 400
-_MAX_MESSAGE: Final = 300
 _ECHO_TYPES: Final = frozenset(
     {
         "AsyncEngineDeadError", "BrokenPipeError", "BrokenProcessPool", "CancelledError",
@@ -139,7 +138,7 @@ class TracebackBlock:
             ClueKind.ECHO if is_echo else ClueKind.EXCEPTION,
             "python",
             name=self.name,
-            detail=f"{name}: {message}"[:_MAX_MESSAGE] if message else name,
+            detail=shortened(f"{name}: {message}") if message else name,
             python=tuple(reversed(self._frames)),
         )
 

@@ -56,3 +56,17 @@ def test_the_first_phrase_that_fits_decides() -> None:
 
     assert clue is not None
     assert (clue.kind, clue.detail, clue.line) == (ClueKind.ABORT, "no block", 3)
+
+
+def test_words_that_were_cut_say_so() -> None:
+    text = f"terminate called after throwing an instance of 'Bad'\n  what():  {'word ' * 90}\n"
+    raised = (
+        f'Traceback (most recent call last):\n  File "a.py", line 1, in f\nBad: {"word " * 90}\n'
+    )
+
+    for log in (text, raised):
+        (clue,) = parse_incident_log([log.encode()]).clues
+        assert clue.detail is not None
+        assert clue.detail.startswith("Bad: word")
+        assert clue.detail.endswith("word…")
+        assert len(clue.detail) <= 300
