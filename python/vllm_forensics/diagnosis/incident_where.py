@@ -10,10 +10,16 @@ from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtim
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import NativeCall
 
+_LOGS: Final = (
+    r"google::(?:LogMessage|LogDest|glog_|logging_|Dump|Failure|Install|RawLog|GetStack|Symboliz|"
+    r"base::|Check|\W?anonymous|\(unnamed|protobuf::internal::Log)|"
+    r"folly::(?:symbolizer|Log|logging|fatal)"
+)
+"""glog's and folly's own frames, where they print a failed check or handle a signal."""
 _HANDLERS: Final = re.compile(
-    r"(?:absl::|google::(?!protobuf::(?!internal::Log))|folly::|std::|"
+    rf"(?:absl::|{_LOGS}|std::|"
     r"TVMFFI(?:SegFault|Backtrace|Traceback)|"
-    r"ucs_(?:debug|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
+    r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
     r"c10::(?:Error|detail::torch|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
@@ -48,8 +54,8 @@ _ENDS: Final = re.compile(
 """The last functions of the C library, of Go, Qt, V8 and Node."""
 _ASSERTION: Final = re.compile(r"(?i)assert\w{0,12}fail")
 _PRINTERS: Final = re.compile(
-    r"uwsgi_(?:backtrace|segfault)|(?:absl|google|folly)::|"
-    r"ucs_(?:debug|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
+    rf"uwsgi_(?:backtrace|segfault)|absl::|{_LOGS}|"
+    r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
 )
 """What printed the stack is no place, even where nothing else stands there."""
 _HANDLING: Final = re.compile(
@@ -86,6 +92,12 @@ _TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
 """`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
 _PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE.pattern}")
 """What ELF's linker loads first has no `.so` in its name."""
+_MAIN: Final = re.compile(r"main\.")
+_GO: Final = re.compile(
+    r".{0,200}(?:/cmd|\b[\w-]{1,60}\.[\w.-]{2,60}/[\w.~-]{1,80})/(?P<name>[\w.-]{1,60}?)"
+    r"(?:@v[^/]{1,60})?(?:/v\d{1,3})?/[\w.-]{1,80}\.go$"
+)
+"""The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve`."""
 _MATHS: Final = re.compile(r"libm[.-]")
 """Its functions only compute: none ends a process, or handles a signal."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
@@ -111,7 +123,15 @@ def gives_up(call: NativeCall) -> bool:
 
 
 def program_of(calls: Sequence[NativeCall]) -> str | None:
-    """The program whose stack this is: of ELF's modules the one that is no library."""
+    """The program whose stack this is: of ELF's modules the one that is no library.
+
+    Go names it after the folder of its package `main`.
+    """
+    mains = (
+        _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
+    )
+    if (go := next(filter(None, mains), None)) is not None:
+        return go["name"]
     modules = [call.module for call in calls if call.module is not None]
     if not any(map(_LIBC.match, modules)):
         return None  # macOS's frameworks have no suffix either

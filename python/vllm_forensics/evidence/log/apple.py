@@ -56,8 +56,8 @@ APPLE: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            "stop reason = signal ",
-            rf"{_LLDBS_THREAD}stop reason = signal "
+            "stop reason = ",
+            rf"{_LLDBS_THREAD}stop reason = (?:signal )?"
             r"(?P<signal>SIG(?!STOP|INT|CONT|TSTP)\w{1,60})",
             "* thread #1: tid = 4242, name = 'pool', stop reason = signal SIGABRT",
         ),

@@ -24,7 +24,8 @@ DEATH: Final = re.compile(
     r"segmentation fail|segment(?:ation)? (?:violation|error)s?|error of segmentation|"
     r"(?<!raise\()(?<!\(\), )SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?"
     r"(?!, ?SIG_|\W? (?:path|disposition)\b)|"
-    r"(?:access|segment) violations?|bus[ -]errors?(?: 10)?|"
+    r"(?:access|segment) violations?|n(?:ull|il)[ -]pointer dereferenc(?:e|es|ing)|"
+    r"bus[ -]errors?(?: 10)?|"
     r"(?<!cuda )(?<!hip )(?<!gpu )illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
@@ -56,7 +57,8 @@ HANG: Final = re.compile(
 )
 """A wait without an end."""
 CRASH: Final = re.compile(
-    r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e[sd]|ing)?|core[ -]?dump(?:s|ed|ing)?|dumps core|"
+    r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e[sd]|ing)?|"
+    r"core[ -]?dump(?:s|ed|ing)?(?! (?:\w{2,6} )?(?:not|missing|empty|unavailable)\b)|dumps core|"
     rf"dies|died|dying|{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
     r"panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"

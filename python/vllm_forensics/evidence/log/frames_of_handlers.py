@@ -162,8 +162,9 @@ HANDLERS: Final = (
     Form(
         writer="Ray, older",
         example="    ns::Pool::take()",
-        pattern=r"\s{2,8}(?P<function>(?:[\w~<>, *&]{1,200}::){1,12}[\w~<>]{1,200}\(\))$",
-        begins=r"[\w~<>*&,:]",
+        pattern=r"(?:\s{2,8}|PC: )(?P<function>(?:[\w~<>, *&{}()#]{1,200}::){1,12}"
+        r"(?:operator\(\))?[\w~<>]{0,200}\(\))$",
+        begins=r"[\w~<>*&,:{}()#]",
         holds="()",
     ),
     Form(

@@ -119,10 +119,10 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             ": Assertion ",
-            rf"(?:(?<![^\s`]){_PROGRAM}: )?(?P<detail>(?<![^\s:`])[^\s:`]{{1,200}}:\d{{1,20}} ?: ?"
+            rf"(?:(?<![^\s`(]){_PROGRAM}: )?(?P<detail>(?<![^\s:`])[^\s:`]{{1,200}}:\d{{1,20}} ?: ?"
             # a page takes the first mark for its own
-            r"(?!.*\], thread: \[).{1,500}?: Assertion [`']?.{1,200}['`] "
-            r"failed)",
+            r"(?!.*\], thread: \[).{1,500}?: Assertion (?:[`']?.{1,200}['`] "
+            r"failed|`[^'`]{1,200}$))",  # a title may be cut off
             "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
             signal="SIGABRT",
         ),

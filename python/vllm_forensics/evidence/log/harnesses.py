@@ -191,7 +191,7 @@ COMPILERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Program arguments: ",
-            r"^\s*0\.\s+(?P<detail>Program arguments: (?:\S{0,200}/)?"
+            r"^\s*0\.\s+(?P<detail>Program arguments: (?:\"[^\"]{0,200}[\\/]|\S{0,200}/)?"
             r"(?P<name>[\w.+-]{1,60}).{0,200})",
             "0.\tProgram arguments: triton-opt --convert pool.mlir",
         ),

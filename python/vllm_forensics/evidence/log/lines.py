@@ -25,7 +25,7 @@ LOGGERS: Final = Alternatives(
             Alternative(
                 r"[\[A-Z]",
                 r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} )?[A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
-                r"(?:\([\w-]{1,40}\) )?[\w.]{1,60}:\d{1,6}: ?",
+                r"(?:\((?:(?P<part>[a-z_]{2,20})|[\w-]{1,40})\) )?[\w.]{1,60}:\d{1,6}: ?",
             ),
             # glog: E0208 16:45:19.123456 12903 file.cc:108]
             Alternative(
@@ -121,6 +121,8 @@ _WRITERS: Final = {
 _DROPPED: Final = {"[stderr]", "[stdout]", "(raylet)", "[ERROR]", "[INFO]", "[WARNING]"}
 _RAYLET: Final = "raylet"
 """It forwards what others write, and signs what it writes itself."""
+_DAEMON: Final = re.compile(r"\(pid=(?P<daemon>raylet|gcs_server)\b")
+"""Ray's own processes, as its older versions sign what they wrote."""
 _PAIR: Final = re.compile(r"(?:rank|RANK)=\w+")
 
 
@@ -227,6 +229,7 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
         return LogLine(number, "", text, None, who, time)
     pid: int | None = None
     ranks: str | None = None
+    part: str | None = None
     for _ in range(4):  # (EngineCore pid=1) ERROR 01-02 03:04:05 [core.py:1] (RayWorker pid=2) …
         if match is None:
             break
@@ -234,6 +237,7 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
         if groups.get("pid"):
             pid = int(groups["pid"])
         ranks = groups.get("ranks") or ranks
+        part = groups.get("part") or part
         who = groups.get("who") or who or _WRITERS.get(groups.get("module") or "")
         tags = f"{tags} {groups['tag']}" if groups.get("tag") else tags
         more, text = strip_prefixes(text[match.end() :])
@@ -256,7 +260,9 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
             pipe=writer.pipe,
         )
     if pid is not None:
-        return LogLine(number, str(pid), text, pid, _RAYLET if _RAYLET in tags else None, time)
+        return LogLine(
+            number, str(pid), text, pid, part or (_RAYLET if _RAYLET in tags else None), time
+        )
     return LogLine(number, writer.rest, text, None, ranks or writer.name or who, time)
 
 
@@ -297,5 +303,5 @@ def _writer(tags: str) -> _Writer:
         return _Writer(pid, unit["name"], str(pid), "")
     kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
     rest = " ".join(kept)
-    rank = _RANK.search(rest) or _SERVICE.search(rest)
+    rank = _RANK.search(rest) or _SERVICE.search(rest) or _DAEMON.search(rest)
     return _Writer(None, rank[1] if rank else None, None, rest)

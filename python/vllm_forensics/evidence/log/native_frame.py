@@ -40,7 +40,7 @@ _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
 _SOURCE: Final = re.compile(
     r"\s{4,20}at (?P<file>\S{1,240}?):(?P<line>\d{1,7})(?::\d{1,6})?$|"
-    r"\t(?P<go>/\S{1,240}\.go):(?P<at>\d{1,7})(?: \+0x[0-9a-f]+)?$"
+    r"\s{1,12}(?P<go>[\w/.@~:\\-]{1,240}\.go):(?P<at>\d{1,7})(?: \+0x[0-9a-f]+)?$"
 )
 """Rust and Go write a frame's source below it, and gdb where the frame is long."""
 ANYBODYS: Final = Form(writer="anybody", example="", pattern="", begins="", holds="")
@@ -116,7 +116,7 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
 
 def completed(call: NativeCall, text: str) -> NativeCall | None:
     """The call with what the line below it tells: its library or its source; None: nothing."""
-    if not text[:1].isspace() or not text.lstrip().startswith(_BELOW):
+    if not text[:1].isspace() or not (text.lstrip().startswith(_BELOW) or ".go:" in text):
         return None
     if call.module is None and (told := _FROM.match(text)) is not None:
         return replace(call, module=base_name(told["module"]))

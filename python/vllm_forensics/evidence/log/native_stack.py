@@ -221,6 +221,11 @@ class NativeBlock:
         return self._clue.source
 
     @property
+    def has_frames(self) -> bool:
+        """Did any frame come?"""
+        return bool(self._calls)
+
+    @property
     def done(self) -> bool:
         """Has it waited long enough for another frame?"""
         return self._silent > _PATIENCE

@@ -33,6 +33,7 @@ _ENDS: Final = re.compile(r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|fi
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segment violation", "SIGSEGV"),
+    ("pointer dereferenc", "SIGSEGV"),
     ("segfault", "SIGSEGV"),
     ("signal 11", "SIGSEGV"),
     ("signal (11", "SIGSEGV"),

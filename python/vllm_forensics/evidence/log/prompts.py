@@ -21,6 +21,8 @@ _PROMPT: Final = re.compile(
     r"(?:[\w.~/-]{1,60} ?)?[$%\u276f\u279c])"
     r" ?(?P<command>[\w./~\"'].{0,400})$"
 )
+_TAGS: Final = re.compile(r"</?[a-z]{1,6}>")
+"""A page's own marks around what was typed."""
 _PREPARES: Final = re.compile(
     r"(?:(?:env|exec|nohup|sudo|time|catchsegv|\w{1,40}=\S{0,200}|"
     r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
@@ -53,7 +55,7 @@ _STRANGERS: Final = {"kernel", "a debugger", "systemd", "somebody"}
 def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
     """The program of the nearest command above a line; None where that only starts or shows."""
     for line in reversed(lines[max(0, at - _REACH) : at]):
-        match = _PROMPT.match(line)
+        match = _PROMPT.match(_TAGS.sub("", line) if "</" in line else line)
         if match is None:
             continue
         return program_of_command(match["command"])

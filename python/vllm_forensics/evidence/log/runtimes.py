@@ -260,6 +260,12 @@ PANICS: Final = Family(
             r"^(?P<detail>panic: (?!Segmentation fault at address|page fault$).{1,240})",
             "panic: runtime error: index out of range [3] with length 3",
         ),
+        Phrase(  # as people copy it
+            ClueKind.ABORT,
+            "panic:runtime error",
+            r"^(?P<detail>panic:runtime error: ?\w.{1,240})",
+            "panic:runtime error:index out of range",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "[signal SIG",
@@ -269,8 +275,8 @@ PANICS: Final = Family(
         *(
             Phrase(  # older ones write the number, and on Windows the status
                 ClueKind.SIGNAL,
-                f"[signal {number} ",
-                rf"^\s*\[signal {number} (?P<detail>code=0x[0-9a-f]{{1,8}} addr=.{{1,80}}?)\]",
+                f"signal {number} ",
+                rf"\bsignal {number} (?P<detail>code=0x[0-9a-f]{{1,8}} \W{{0,4}}addr=.{{1,80}})",
                 f"[signal {number} code=0x1 addr=0x48 pc=0x48f1c2]",
                 signal=signal,
             )

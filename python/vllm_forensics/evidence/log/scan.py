@@ -24,7 +24,6 @@ from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
-from vllm_forensics.evidence.log.kernel_record import KernelRecord
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines
 from vllm_forensics.evidence.log.native_stack import (
     NativeBlock,
@@ -45,6 +44,7 @@ from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
 from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.told_programs import with_told_programs
 from vllm_forensics.evidence.log.unnamed import read_unnamed
+from vllm_forensics.evidence.log.unsigned import Unsigned
 from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.incident import (
     SPY,
@@ -128,6 +128,7 @@ class _Scanner:
         self._stop = -_STOPPED - 1
         self._record = Record()
         self._hearsay = Hearsay()
+        self._unsigned = Unsigned()
         self._links: dict[str, tuple[Follows, int]] = {}
 
     def feed(self, piece: bytes) -> None:
@@ -208,13 +209,14 @@ class _Scanner:
             return
         for line in map(self._dated, log_lines(raw, self._line)):
             self._lives.note(line)
-            block = self._blocks.get(line.stream) or self._one_handler(line)
+            stream = self._unsigned.stream_of(line, self._blocks)
+            block = self._blocks.get(stream)
             if has_needle and self._begin(line, block):
                 continue
             if block is not None and (not has_needle or comes_first(block, line)):
                 taken = block.feed(line)
                 if block.done:
-                    self._close(line.stream)
+                    self._close(stream)
                 if taken:
                     continue
             if has_needle:
@@ -236,18 +238,6 @@ class _Scanner:
         if not isinstance(block, NativeBlock) or block.source != "R":
             return False
         return block.feed(LogLine(self._line, "", raw[:_MAX_CALL].decode("utf-8", "replace")))
-
-    def _one_handler(self, line: LogLine) -> Block | None:
-        """UCX names host and process in the first line of its dump, and in no other.
-
-        Nor is there a prefix where a record of the kernel's was broken.
-        """
-        if line.stream or len(self._blocks) != 1:
-            return None
-        (block,) = self._blocks.values()
-        is_own = isinstance(block, NativeBlock) and block.source == "a signal handler"
-        is_own = is_own or isinstance(block, KernelRecord)
-        return block if is_own else None
 
     def _begin(self, line: LogLine, block: Block | None) -> bool:
         """Open the dump, traceback or stack that begins in this line."""

@@ -25,6 +25,7 @@ NEEDLES: Final = (
         for number in ("4", "6", "7", "8", "11")
     ),
     b"ignal SEGV", b"ignal ABRT", b"ignal BUS", b"Caught <", b"Caught &lt;", b"egmentation ",
+    b"egfault",
     b"Bus error", b"Bus Error", b"ccess violation", b"ccess Violation",
     b"EXC_BAD_ACCESS", b"ACCESS_VIOLATION", b"emory fault",
 )  # fmt: skip
@@ -34,7 +35,7 @@ _SIGNAL: Final = (
     r"(?:(?i:signal(?: number| no\.?)?)[ :=#(]{1,3}(?P<number>4|6|7|8|11)\b(?![.:/]\d|-\w)|"
     r"(?i:signal) (?P<short>SEGV|ABRT|BUS|ILL|FPE)\b|<(?P<marked>SEGV|ABRT|BUS|ILL|FPE)>|"
     r"(?P<name>SIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|SEGV_(?:MAPERR|ACCERR)|EXC_BAD_ACCESS|"
-    r"(?:EXCEPTION|STATUS)_ACCESS_VIOLATION|Segmentation [Ff]ault|"
+    r"(?:EXCEPTION|STATUS)_ACCESS_VIOLATION|Segmentation [Ff]ault|[Ss]egfault|"
     r"[Ss]egmentation (?:fault|violation)|[Mm]emory fault|Bus [Ee]rror|[Aa]ccess [Vv]iolation))"
 )
 _TELLS: Final = (

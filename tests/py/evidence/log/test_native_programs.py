@@ -1,0 +1,176 @@
+"""Who died and where, in the words of native programs: Ray's daemons, UCX, Go, LLDB, compilers."""
+
+import pytest
+from tests.py.support.incidents import incident_of
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.incident import Death
+
+GCS = "/opt/ray/core/src/ray/gcs/gcs_server"
+
+
+def death(log: str) -> Death:
+    return incident_of(*log.splitlines()).first_death
+
+
+def has_death(log: str) -> bool:
+    return explain_incident(parse_incident_log([log.encode()]), "log") is not None
+
+
+def test_rays_own_prefix_names_its_part_and_the_stack_below_has_none() -> None:
+    first = death(
+        "[2026-01-15 08:12:45,123 C 290 291] (gcs_server) pool.h:25:  Check failed: size > 0\n"
+        "*** StackTrace Information ***\n"
+        f"{GCS}(+0xab681a) [0x558e9366181a] ray::operator<<()\n"
+        f"{GCS}(+0xab8607) [0x558e93663607] ray::RayLog::~RayLog()\n"
+        f"{GCS}(+0x2e1252) [0x558e92e8c252] ray::Pool::Take()\n"
+    )
+
+    assert (first.name, first.pid) == ("gcs_server", 290)
+    assert (first.module, first.function) == ("gcs_server", "ray::Pool::Take")
+
+
+def test_older_versions_of_ray_sign_with_the_daemons_name() -> None:
+    first = death(
+        "(pid=raylet, ip=10.0.0.7) F0115 08:12:45.123456 4242 4242 pool.cc:8]  Check failed: ok\n"
+        "(pid=raylet, ip=10.0.0.7) *** Check failure stack trace: ***\n"
+        "(pid=raylet, ip=10.0.0.7)     @     0x56454fee9aed  google::LogMessage::Fail()\n"
+        "(pid=raylet, ip=10.0.0.7)     @     0x56454fcce484  ray::raylet::Pool::Stop()\n"
+    )
+
+    assert (first.name, first.function) == ("raylet", "ray::raylet::Pool::Stop")
+
+
+def test_a_stack_that_somebody_shortened_begins_at_its_counter() -> None:
+    first = death(
+        "*** SIGSEGV received ***\nPC: ns::Pool::Take()::{lambda()#10}::operator()()\n    ...\n"
+        "    ns::Loop::Run()::{lambda()#1}::operator()()\n"
+    )
+
+    assert first.signal == "SIGSEGV"
+    assert first.function == "ns::Pool::Take::{lambda()#10}::operator()"
+
+
+BACKTRACE = "==== backtrace ====\n 0 0x0000000000012345 {}()  /src/{}.c:12\n"
+
+
+def test_stacks_without_a_sign_are_given_out_in_the_order_of_the_deaths() -> None:
+    heads = "".join(
+        f"[node1:{pid}:0:{pid}] Caught signal 11 (Segmentation fault: address not mapped)\n"
+        for pid in (4242, 4243)
+    )
+    first = death(heads + BACKTRACE.format("take", "take") + BACKTRACE.format("put", "put"))
+
+    assert (first.pid, first.function) == (4242, "take")
+
+
+def test_ucx_names_the_thread_whose_stack_it_prints() -> None:
+    heads = "".join(
+        f"[node1:{pid}:0:{pid}] Caught signal 11 (Segmentation fault: address not mapped)\n"
+        for pid in (4242, 4243)
+    )
+    named = BACKTRACE.replace("backtrace", "backtrace (tid: {})")
+    first = death(heads + named.format(4243, "put", "put") + named.format(4242, "take", "take"))
+
+    assert (first.pid, first.function) == (4242, "take")
+
+
+def test_ucx_itself_may_be_the_place() -> None:
+    first = death(
+        "[node1:4242:0:4242] Caught signal 11 (Segmentation fault: address not mapped)\n"
+        + BACKTRACE.format("ucs_debug_cleanup", "debug")
+    )
+
+    assert first.function == "ucs_debug_cleanup"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("/home/me/go/src/example.org/somebody/serve/pool.go", "serve"),
+        ("example.org/somebody/serve@v1.2.3/pool.go", "serve"),
+        ("/build/cmd/serve/main.go", "serve"),
+        ("/app/pool.go", None),
+    ],
+)
+def test_gos_programs_bear_the_name_of_their_package(file: str, name: str | None) -> None:
+    first = death(
+        "panic: runtime error: invalid memory address or nil pointer dereference\n"
+        "[signal SIGSEGV: segmentation violation code=0x1 addr=0x28 pc=0x1385f7c]\n\n"
+        "goroutine 1 [running]:\nmain.take(0xc000228000)\n"
+        f"\t{file}:76 +0x19c\n"
+    )
+
+    assert (first.name, first.function) == (name, "main.take")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "panic:runtime error:invalid memory address or nil pointer dereference",
+        "# nil pointer dereference when the pool is empty",
+        "[signal 0xb code=0x1 **addr=0x0** pc=0x47ab4b]",
+        "[ [ SegfaultHandler caught a segfault in thread 0x0000ffff5c003280 ] ]",
+    ],
+)
+def test_a_fault_of_go_and_of_native_images_is_read(line: str) -> None:
+    assert has_death(line + "\n\nAny idea?\n")
+
+
+def test_newer_versions_of_lldb_write_the_signal_alone() -> None:
+    first = death(
+        "* thread #1, name = 'serve', stop reason = SIGSEGV: address not mapped to object\n"
+        "  * frame #0: 0x00000001038b1019 serve`ns::take(int) + 25\n"
+    )
+
+    assert (first.name, first.signal, first.function) == ("serve", "SIGSEGV", "ns::take")
+
+
+def test_a_debugger_may_name_the_library_behind_at() -> None:
+    first = death(
+        "Program received signal SIGABRT, Aborted.\n"
+        "#0  0x00007ffff5033582 in __GI_abort () at abort.c:73\n"
+        "#1  0x00007ffff56bd114 in take_pool () at /opt/serve/lib/libpool.so.6\n"
+    )
+
+    assert (first.module, first.function) == ("libpool.so.6", "take_pool")
+
+
+def test_what_uses_follys_or_googles_namespace_is_a_place() -> None:
+    first = death(
+        "F0115 08:12:45.123456  4242 pool.cpp:32] Check failed: block != nullptr\n"
+        "    @     0x7fa8510d61bd  google::LogMessage::Fail()\n"
+        "    @     0x7fa8510d5dbb  google::LogMessageFatal::~LogMessageFatal()\n"
+        "    @           0x4bc233  folly::detail::take_block()\n"
+    )
+
+    assert first.function == "folly::detail::take_block"
+
+
+def test_a_compiler_on_windows_is_named_in_quotes() -> None:
+    first = death(
+        "PLEASE submit a bug report to https://example.org/ and include the crash backtrace.\n"
+        'Stack dump:\n0.\tProgram arguments: "C:\\\\Program Files\\\\bin\\\\clang++.exe" -cc1\n'
+        "Exception Code: 0xC0000005\n"
+    )
+
+    assert first.name == "clang++.exe"
+
+
+def test_an_assertion_in_a_title_may_be_cut_off() -> None:
+    first = death(
+        "# Crash at exit (serve: src/pool.cpp:34: void take(POOL*): Assertion `(pool->size != 0 ||"
+    )
+
+    assert (first.name, first.function, first.signal) == ("serve", "take", "SIGABRT")
+
+
+def test_a_pages_own_marks_stand_around_a_command() -> None:
+    first = death("<b>$ serve pool.txt</b>\nthread 'main' panicked at src/pool.rs:88:9:\n")
+
+    assert first.name == "serve"
+
+
+def test_who_misses_core_dumps_tells_of_no_death() -> None:
+    assert not has_death("# Core dumps are not available, if assert fails\n\nThe limit is 0.\n")
