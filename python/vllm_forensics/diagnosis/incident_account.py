@@ -117,8 +117,10 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return (is_sent or first.source == clue.source) and distance < RECORD
     if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
         return False  # another process's
-    if clue.source == "python" and first.of_another:
-        return False  # who tells of the dead one, not the dead one itself
+    if clue.source == "python" and (
+        first.of_another or (first.kind in _FATAL and not first.is_told)
+    ):
+        return False  # an exception's: who tells of the dead one, or what came before its end
     if first.kind not in _WITH_PLACE or distance >= NEAR:
         return False
     # The kernel names a library and no function.

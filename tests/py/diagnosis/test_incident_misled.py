@@ -266,3 +266,18 @@ def test_what_follows_an_echo_is_an_echo() -> None:
     assert found.first_death.python_function is None
     assert [echo.line for echo in found.echoes] == [5, 11]
     assert found.visible_error_is_echo
+
+
+def test_a_traceback_below_a_signal_is_not_of_who_had_died_of_it() -> None:
+    (found,) = incidents_of(
+        "ERROR: Unexpected segmentation fault encountered in worker.",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/torch/utils/data/dataloader.py", line 442, in _try_get_batch',
+        "    data = self.data_queue.get(timeout=timeout)",
+        '  File "/usr/lib/python3.12/multiprocessing/queues.py", line 104, in get',
+        "    if not self._poll(timeout):",
+    )
+
+    assert found.first_death.signal == "SIGSEGV"
+    assert found.first_death.python_function is None
+    assert found.first_death.frames == ()

@@ -298,7 +298,9 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "signal: ",
-            r"(?:\b(?P<name>(?!Runtime)[\w-]{2,40}) exited(?: with error)?: |^|[:=] ?\"?)"
+            r"(?:\b(?P<name>(?!(?:Runtime|process|command|child|it) )[\w.-]{2,40}) "
+            r"(?:exited|terminated|died|crashed|failed)(?: unexpectedly| with error)?: |"
+            r"^|[:=] ?\"?)"
             r"signal: (?P<signal>killed|segmentation fault|aborted|bus error|"
             r"illegal instruction|floating point exception|trace/breakpoint trap)",
             "Error: Runtime exited with error: signal: segmentation fault (core dumped)",

@@ -151,7 +151,7 @@ MASTERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "terminated: signal: ",
-            r"(?P<name>[\w -]{3,40}?) process (?:has )?terminated: signal: "
+            r"(?P<name>(?![Tt]he process)[\w -]{3,40}?) process (?:has )?terminated: signal: "
             r"(?P<signal>[a-z ]{3,30})",
             "Error: llama runner process has terminated: signal: segmentation fault (core dumped)",
             of_another=True,

@@ -254,3 +254,19 @@ def test_a_kernels_fault_without_its_beginning_names_the_process() -> None:
     first = death("kernel: [11.920039] Process serve (pid: 4242, stack limit = 0x8e5b564f)\n")
 
     assert (first.pid, first.name, first.cause.kind) == (4242, "serve", CauseClass.NATIVE_FAULT)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            'level=warning msg="pool.cpp terminated unexpectedly: signal: illegal instruction"',
+            "pool.cpp",
+        ),
+        ("sidecar exited: signal: aborted (core dumped)", "sidecar"),
+        ("Error: Runtime exited with error: signal: segmentation fault (core dumped)", None),
+        ("the process terminated: signal: killed", None),
+    ],
+)
+def test_gos_parents_name_who_ended(line: str, name: str | None) -> None:
+    assert death(f"{line}\n").name == name
