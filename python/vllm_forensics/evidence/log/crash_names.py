@@ -30,7 +30,7 @@ DEATH: Final = re.compile(
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
-    rf"oom[ -]?(?:killer )?{_KILLED_MINE}|"
+    rf"oom[ -]?(?:killer )?{_KILLED_MINE}|oom[ -]?kill(?:s|ing)|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
     rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|"
@@ -57,7 +57,7 @@ HANG: Final = re.compile(
 )
 """A wait without an end."""
 CRASH: Final = re.compile(
-    r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e[sd]|ing)?|"
+    r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e?s|ed|ing)?|"
     r"core[ -]?dump(?:s|ed|ing)?(?! (?:\w{2,6} )?(?:not|missing|empty|unavailable)\b)|dumps core|"
     rf"dies|died|dying|{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
     r"panics|panicked|PanicExceptions?|assertion failures?|"
@@ -78,7 +78,7 @@ EXCEPTION: Final = re.compile(
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
     r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
-    r"SEGV'?s|ILL'?s|crash(?:es|ed|ing)|dumps|dumped|core|dies|died|"
+    r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies|died|"
     r"dying|killed|panic\w+|.*unexpectedly.*|.*clos.*|stopped working)$"
 )
 
@@ -97,6 +97,8 @@ def signal_of(death: re.Match[str]) -> str | None:
     abroad = next((_ABROAD[word] for word in _ABROAD if name.lower().startswith(word)), None)
     if abroad is not None:
         return abroad
+    if name[:3].lower() == "oom":
+        return "SIGKILL"
     return signal_in(name) or ("SIGSEGV" if name[:2].lower() in _SEGMENTS else None)
 
 

@@ -71,9 +71,11 @@ _OCCASION: Final = lazily(
 )
 """The crash is when something else takes place, or should."""
 _MAY: Final = lazily(
-    r"(?i)\b(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?\W{0,3}$"
+    r"(?i)\b(?:(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
+    r"(?:must|ha(?:s|ve|d) to|needs? to) (?:get |then )?|"
+    r"(?:ensure|make sure|want|wish|expect(?:ed)?)s?\b(?: [\w'-]{1,15}){1,5} )\W{0,3}$"
 )
-"""Whoever says so, it has not."""
+"""Whoever says so, it has not, or somebody did it on purpose."""
 _WILL: Final = lazily(r"(?i)\bwill (?:\w{2,15} )?$")
 _CLAUSE: Final = lazily(r"[.!?;\u3002\uff01\uff1f\uff0c]+\s|[\u3002\uff01\uff1f\uff0c]|\n")
 _CJK: Final = r"\u3040-\u9fff\uac00-\ud7a3"

@@ -32,7 +32,8 @@ _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
     r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
     r"results in) "
-    r"(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?$"
+    r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
+    r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
 )
 """What a process did, before the name of its death."""
 _OBJECT: Final = lazily(
@@ -51,7 +52,7 @@ _BETWEEN: Final = lazily(
 _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S+)\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w.])"
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
-    r"(?: (?P<kind>process|proc|server|program|app|children))?(?: ?:)?$",
+    r"(?: (?P<kind>process|proc|server|program|app|children))?(?P<mark> ?:)?$",
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(
@@ -98,7 +99,7 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     text, start = crash.string, crash.start()
     before = text[:start]
     if (victim := _VICTIM.match(text, crash.end())) is not None:
-        return somebody(victim["name"] or victim["bare"])
+        return _somebody(victim["name"] or victim["bare"])
     who = (
         _WHO.search(text, 0, start)
         or _WITHIN.match(text, crash.end())
@@ -108,14 +109,13 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         return who["name"]
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
-        return somebody(words.rpartition(" ")[2].strip("`\"'"))
+        return _somebody(words.rpartition(" ")[2].strip("`\"'"))
     started = _STARTED.search(text)
-    name = somebody(started["name"]) if started is not None else None
+    name = _somebody(started["name"]) if started is not None else None
     return name or _subject_of(text, before, is_verb=is_verb)
 
 
-def somebody(name: str) -> str | None:
-    """The name; None where it is a word that names nobody."""
+def _somebody(name: str) -> str | None:
     return name if _NOBODY.match(name) is None else None
 
 
@@ -133,8 +133,8 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
         return name
     is_whole = bool(subject["quote"]) or _OPENS.search(subject["before"]) is not None
     number = subject["number"] or ""
-    if number.strip().isdecimal() and name.islower():
-        return None  # `found 3 crashes`
+    if subject["mark"] or (number.strip().isdecimal() and name.islower()):
+        return None  # `Export: crashes`, `found 3 crashes`
     is_named = is_whole if is_verb else bool(number)
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
-    return (somebody(name) if is_named else None) or kind
+    return (_somebody(name) if is_named else None) or kind

@@ -13,7 +13,6 @@ from typing import Final
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.page import Page, is_prose
 from vllm_forensics.evidence.log.prompts import program_of_command
-from vllm_forensics.evidence.log.sentence_names import somebody
 from vllm_forensics.model.incident import Clue
 
 _RUNS: Final = (
@@ -28,8 +27,16 @@ _COMMAND: Final = lazily(
 )
 """A command with its arguments or a program's path, as he quotes it."""
 _STATEMENT: Final = lazily(r"(?i)(?:import|from|select|insert|return|await|the|an?) |.{1,60}[(=]")
-_PAGE: Final = lazily(r"[\w.-]{1,60}/(?P<name>[\w.-]{2,80}) \u00b7 (?:issue|discussion) #?\d")
+_PAGE: Final = lazily(
+    r"(?P<owner>[\w.-]{1,60})/(?P<name>[\w.-]{2,80}) \u00b7 (?:issue|discussion) #?\d.*"
+)
 """What a tracker puts above an issue: whose it is."""
+_IMPORTED: Final = lazily(
+    r"^\s*(?:from [\w.]{1,80} )?import \w|^#\s?include|\brequire\(|\bpip3? install\b|"
+    r"(?i:\bpython\b(?!/)|\blibrary\b)"
+)
+"""Where anything is imported, what the page is of may be, and its importer died."""
+_LONG: Final = 4
 _TOP: Final = 3
 _FAR: Final = 60
 """So many lines of a text are read for who died."""
@@ -57,15 +64,22 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
         if _STATEMENT.match(command) is None:
             yield program_of_command(command.rstrip(".,:;)"))
     page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
-    if page is not None and somebody(page["name"]) is not None:
-        own = _own(page["name"])
-        found = filter(None, map(own.search, prose))
-        yield from (match["name"] or match["subject"] for match in found)
+    below = lines[lines.index(page.string) + 1 :] if page is not None else ()
+    if page is not None and not any(_IMPORTED.search(line) for line in below):
+        own = _own(page["name"], page["owner"])
+        found = filter(None, map(own.search, (*told, *below)))
+        yield from (match[match.lastgroup or 0] for match in found)
 
 
-def _own(name: str) -> re.Pattern[str]:
-    """Where somebody runs the program of this name, or begins his sentence with it."""
+def _own(name: str, owner: str) -> re.Pattern[str]:
+    """Where the program that a page is of is called by its name, and as one."""
+    names = {one for whole in (name, owner) for one in (whole, whole.partition("-")[0])}
+    known = sorted((one for one in names if len(one) >= _LONG), key=len, reverse=True)
+    word = "|".join(map(re.escape, known)) or "(?!)"
     return re.compile(
-        rf"(?i)(?:{_RUNS}(?P<name>{re.escape(name)})(?![\w./-])|"
-        rf"^\W{{0,4}}(?P<subject>{re.escape(name)}) ?[\u3040-\u9fff])"
+        rf"(?i)(?:{_RUNS}[`\"]?(?P<run>{word})(?![\w/-]|\.\w)|"
+        rf"^\W{{0,4}}(?P<begins>{word}) ?[\u3040-\u9fff]|"
+        rf"\bcrash(?:e?s|e?d|ing)? (?P<victim>{word})(?![\w/-])|"
+        rf"(?<![\w./@-])(?P<named>{word})(?:[ .-](?:appimage|binary|executable|exe|app)\b|"
+        r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|die[sd]|abort|exit|quit|clos)))"
     )

@@ -17,7 +17,7 @@ CHANGING: Final = (
     rf"(?:{DEALING}|add|allow|implement|support|improv|introduc|harden|refactor|replac|revert|skip|"
     r"ensur|expos|enabl|disabl|correct|clarif|bump|clean|provid|register|symboli[sz]|"
     r"do(?:es)?n['\u2019]t|do not|unbreak|validat|verif|merg|reduc|restor|rework|rewrit|tolerat|"
-    r"treat|forward|emit|enhanc|extend|narrow|simplif|includ|consider|wish|want|retry|(?:auto-?)?restart|better|automatic|optional|let)"
+    r"treat|forward|emit|enhanc|extend|narrow|simplif|surfac|includ|consider|wish|want|retry|(?:auto-?)?restart|better|automatic|optional|let)"
 )
 """What is done in changes."""
 _WORK: Final = (

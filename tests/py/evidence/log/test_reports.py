@@ -134,6 +134,8 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         "A crash can be triggered by anything.",
         "Any pod that needs more is killed.",
         "SIGSEGV would be sent to the worker",
+        "The window freezes and must be killed.",
+        "Ensure that the executor gets killed first.",
         "We should look for inputs that may cause a crash",
         "It allows others to cause a crash.",
         "Crash 20260115 is without a page",
@@ -163,6 +165,7 @@ def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
         ("Ungültiger Maschinenbefehl", "SIGILL"),
         ("Aborted ( core dumped )", "SIGABRT"),
         ("the server was killed", "SIGKILL"),
+        ("Unexpected OOM kills of a pod", "SIGKILL"),
     ],
 )
 def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
@@ -217,6 +220,8 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("The pool server crashes", "server"),
         ("Starting Pool results in a segfault", "Pool"),
         ("found 3 crashes", None),
+        ("Export: crashes on start", None),
+        ("Pool crashed with a fatal error: fatal error: Segmentation fault", "Pool"),
         ("This plugin crashes the server", "server"),
         ("pool.take() crashes Python", "Python"),
         ("Segfault in the pool scheduler", "scheduler"),

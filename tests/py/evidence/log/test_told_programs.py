@@ -22,6 +22,8 @@ def name_in(text: str) -> str | None:
         (TITLE + "We see it after running ./pool-cli in the folder.\n", "pool-cli"),
         (TITLE + "运行 `./pool` 的时候出现的\n", "pool"),
         (PAGE + "I always see this while running poolview with an empty file.\n", "poolview"),
+        (PAGE + "Opened a file from the poolview binary of my own, and it was gone.\n", "poolview"),
+        (PAGE.replace("view", "view-qt") + "I opened Poolview, and saw this.\n", "Poolview"),
     ],
 )
 def test_what_was_run_is_who_died(text: str, name: str) -> None:
@@ -34,7 +36,8 @@ def test_what_was_run_is_who_died(text: str, name: str) -> None:
         TITLE + "I get it when I run `import pool` in a new shell.\n",
         TITLE + "I get it when I run `docker run pool` here.\n",
         TITLE + "I get it when I run the pool with my own model.\n",
-        PAGE + "My program uses poolview as a library, and I see this.\n",
+        PAGE + "My program uses poolview as a library, and running poolview helps.\n",
+        PAGE + "I opened poolview from Python, and saw this.\n",
     ],
 )
 def test_what_is_no_program_is_no_name(text: str) -> None:
