@@ -108,6 +108,10 @@ def read_log(path: str) -> Iterator[bytes]:
 def _open(path: str, opened: ExitStack) -> IO[bytes]:
     try:
         if path == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise EvidenceError(
+                    "is closed: there is nothing to read", remedy="COMMAND 2>&1 | forensics log -"
+                )
             # Unbuffered: what a pipe holds is read at once, however little it is.
             descriptor = os.dup(sys.stdin.fileno())
             return opened.enter_context(os.fdopen(descriptor, "rb", buffering=0))

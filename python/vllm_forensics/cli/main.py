@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import importlib
 import sys
@@ -10,7 +12,7 @@ from typing import Final, NoReturn
 import click
 
 from vllm_forensics import __version__
-from vllm_forensics.errors import ForensicsError, own_error
+from vllm_forensics.errors import ForensicsError, UsageError, own_error
 
 _SELDOM: Final = (200_000, 20, 50)
 """Modules and parsed evidence are no garbage: searching for it costs a tenth of a start."""
@@ -67,8 +69,20 @@ def _tell(error: ForensicsError) -> NoReturn:
     from vllm_forensics.cli.output import error_text
     from vllm_forensics.render.clean import escape  # evidence may be quoted in it
 
-    click.echo(error_text(escape(error.message), escape(error.remedy)), err=True)
+    with contextlib.suppress(OSError):  # nobody can be told
+        click.echo(error_text(escape(error.message), escape(error.remedy)), err=True)
     sys.exit(2)
+
+
+def _of_full_disk(error: Exception) -> ForensicsError | None:
+    """No mistake of ours: what was to be written found no room."""
+    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+        return None
+    where = error.filename or "standard output or a temporary file"
+    return UsageError(
+        f"{where} cannot be written: {error.strerror}",
+        remedy="df -h . /tmp    # TMPDIR=FOLDER names another place for temporary files",
+    )
 
 
 def main() -> None:
@@ -78,13 +92,14 @@ def main() -> None:
         # Outside of standalone mode, click returns the status of an Exit instead of raising it.
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):
+            error.show()
         sys.exit(2)
     except click.Abort:
         sys.exit(130)
     except ForensicsError as error:
         _tell(error)
     except Exception as error:  # noqa: BLE001 - a mistake of ours is told like the others
-        _tell(own_error(error))
+        _tell(_of_full_disk(error) or own_error(error))
     finally:
         gc.freeze()  # else the interpreter's end searches all there is: another twentieth

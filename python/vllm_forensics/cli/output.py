@@ -24,7 +24,8 @@ READER_GONE: Final = 128 + 13
 def wants_color(*, no_color: bool, to_file: bool) -> bool:
     """Colour only for a terminal, and not where NO_COLOR, CI or --no-color speak against it."""
     refused = no_color or to_file or bool(os.environ.get("NO_COLOR")) or bool(os.environ.get("CI"))
-    return not refused and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()  # None: it was closed
+    return not refused and is_terminal and os.environ.get("TERM") != "dumb"
 
 
 def error_text(message: str, remedy: str) -> str:
@@ -64,7 +65,7 @@ class Output:
         """Write one piece, at once.
 
         Raises:
-            UsageError: the file cannot be written.
+            UsageError: the file, or standard output, cannot be written.
 
         """
         if self._output is None:
@@ -81,7 +82,7 @@ def emit(text: str, output: str | None) -> None:
     """Write to standard output or to a file.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: it cannot be written.
 
     """
     with Output(output) as out:
@@ -90,6 +91,8 @@ def emit(text: str, output: str | None) -> None:
 
 def _print(text: str) -> None:
     stream = sys.stdout
+    if stream is None:
+        raise UsageError("standard output is closed", remedy="give --output FILE")
     encoding = stream.encoding or "utf-8"
     try:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
@@ -99,6 +102,11 @@ def _print(text: str) -> None:
         # once more: into nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         raise SystemExit(READER_GONE) from None
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise UsageError(
+            f"standard output cannot be written: {error.strerror}", remedy="give --output FILE"
+        ) from error
 
 
 @contextlib.contextmanager

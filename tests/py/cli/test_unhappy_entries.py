@@ -1,6 +1,7 @@
 """What every command says of an input that it cannot use: what, why, what to type."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -55,6 +56,14 @@ def run(folder: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Complet
         cwd=folder,
         env=environment,
         timeout=120,
+    )
+
+
+def run_in_shell(folder: Path, line: str) -> subprocess.CompletedProcess[bytes]:
+    """What a shell's redirections leave open or closed."""
+    command = f"exec {shlex.quote(sys.executable)} -c {shlex.quote(START)} {line}"
+    return subprocess.run(
+        ["sh", "-c", command], capture_output=True, check=False, cwd=folder, timeout=120
     )
 
 
@@ -128,6 +137,41 @@ def test_standard_input_is_said_not_to_be_read(command: str, tmp_path: Path) -> 
 
     assert done.returncode == 2
     assert "would be standard input, which is not read here" in " ".join(told(done).split())
+
+
+@pytest.mark.parametrize("command", ["log", "asan"])
+def test_a_closed_standard_input_is_told(command: str, tmp_path: Path) -> None:
+    done = run_in_shell(tmp_path, f"{command} - <&-")
+
+    assert done.returncode == 2
+    assert "standard input is closed: there is nothing to read" in told(done)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("log here.log >&-", "standard output is closed"),
+        ("log --format json here.log >&-", "standard output is closed"),
+        ("log here.log >/dev/full", "standard output cannot be written: No space left on device"),
+        ("report here.log >/dev/full", "standard output cannot be written: No space"),
+        ("--help >/dev/full", "cannot be written: No space left on device"),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_no_death_and_no_mistake_of_ours(
+    line: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "here.log").write_text("Segmentation fault (core dumped)\n", encoding="utf-8")
+
+    done = run_in_shell(tmp_path, line)
+
+    assert done.returncode == 2
+    assert words in told(done)
+    assert "did not expect" not in told(done)
+
+
+@pytest.mark.parametrize("line", ["log 2>/dev/full", "log --no-such-option 2>/dev/full"])
+def test_an_error_that_nobody_can_be_told_still_has_its_status(line: str, tmp_path: Path) -> None:
+    assert run_in_shell(tmp_path, line).returncode == 2
 
 
 @pytest.mark.parametrize(("command", "what"), [("log", "nobody died"), ("asan", "no sanitizer")])
