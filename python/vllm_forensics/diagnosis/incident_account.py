@@ -142,9 +142,10 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
         return first.kind is ClueKind.GPU or _was_of_gpu(first, clue)
     ours, theirs = role_of_clue(first), role_of_clue(clue)
     differ = ours is not None and theirs is not None and ours is not theirs
+    differ |= first.kind is ClueKind.HANG and _is_lost(clue)  # who waited ended it then
     if differ or _are_two_services(first, clue) or _left_by_itself(first, clue):
         return False
-    if clue.kind is ClueKind.CHILD and clue.signal is None:
+    if _is_lost(clue):
         if ours is None and subject_pid(first) is None and first.kind in OWN_WORDS:
             return 0 < clue.line - first.line < NEAR  # a dump names nobody; the parent does
         is_record = clue.source == first.source and abs(clue.line - first.line) < _NEXT
@@ -153,6 +154,11 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     return _signals_fit(first, clue) and (
         is_near or clue.source in OUTSIDE or first.source in OUTSIDE
     )
+
+
+def _is_lost(clue: Clue) -> bool:
+    """Does a parent tell of an end, and of no signal?"""
+    return clue.kind is ClueKind.CHILD and clue.signal is None
 
 
 def _was_of_gpu(first: Clue, clue: Clue) -> bool:

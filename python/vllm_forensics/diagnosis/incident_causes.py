@@ -21,6 +21,8 @@ _WORDS: Final = {
     "SIGILL": "an instruction that this CPU does not know, or a deliberate trap",
     "SIGFPE": "an arithmetic fault, most often an integer division by zero",
     "SIGTRAP": "a trap instruction",
+    "SIGXCPU": "it used up the processor time that it was allowed",
+    "SIGXFSZ": "it wrote a file beyond the size that it was allowed",
     "SIGABRT": "abort() was called; the text does not say by whom",
 }
 
@@ -124,12 +126,12 @@ def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """SIGBUS and SIGILL: mostly the machine's doing, which no text alone can prove."""
+    """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
     signal = _signal(first, account)
     if signal == "SIGBUS":
         words = f"SIGBUS: {_WORDS[signal]}, such as a full /dev/shm or a file that was cut"
-    elif signal == "SIGILL":
-        words = f"SIGILL: {_WORDS[signal]}"
+    elif signal in {"SIGILL", "SIGXCPU", "SIGXFSZ"}:
+        words = f"{signal}: {_WORDS[signal]}"
     else:
         return None
     return _cause(CauseClass.ENVIRONMENT, words, Certainty.LIKELY)

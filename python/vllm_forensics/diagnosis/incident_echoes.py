@@ -47,7 +47,8 @@ def is_a_parents_word(clue: Clue, first: Clue) -> bool:
 
 def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if clue.kind is ClueKind.ECHO:
-        is_heading = clue.line < first.line and subject_pid(clue) == subject_pid(first)
+        is_own = subject_pid(clue) in {subject_pid(first), death.pid}
+        is_heading = clue.line < first.line and is_own
         return None if is_heading else _why_raised(clue, death)
     pids = {subject_pid(clue), subject_pid(first)}
     are_two = len(pids) == 2 and None not in pids

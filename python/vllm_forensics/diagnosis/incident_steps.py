@@ -72,9 +72,12 @@ _DECIDE_AGAIN: Final = (
     "forensics sandbox explore --vllm VERSION --emit-test test_it.py    # what order breaks it",
 )
 _SHARED_MEMORY: Final = "df -h / /tmp /dev/shm    # docker run --shm-size=8g, or a larger emptyDir"
+_LIMITS: Final = "prlimit --pid PID; ulimit -t -f    # processor time and size of files"
 _OF_MACHINE: Final = {
     "SIGBUS": _SHARED_MEMORY,
     "SIGILL": "lscpu | grep -i flags    # does this CPU have what the build needs?",
+    "SIGXCPU": _LIMITS,
+    "SIGXFSZ": _LIMITS,
 }
 _GPU_MEMORY: Final = (
     "nvidia-smi    # who else holds the GPU's memory",

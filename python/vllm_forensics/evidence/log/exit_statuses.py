@@ -14,11 +14,12 @@ _ENDED: Final = (
     r"(?i:error|exited|terminated|finished|failed|died|crashed|completed|ended|returned|stopped|"
     r"aborted)"
 )
-_DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11)|1(?:3[2-79]|59))\b(?!\.\d)"
+_DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11|24|25|31)|1(?:3[2-79]|5[239]))\b(?!\.\d)"
 """Statuses that only a signal leaves, and not SIGTERM's or SIGINT's."""
 _TOLD: Final = (
-    r"(?:\b[Pp]rocess (?P<pid>\d{1,9}) )?"
-    rf"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{{0,60}}?)?\b{_ENDED}(?: \w+)?[,:]?"
+    r"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{0,60}?)?"
+    r"(?:\b(?:[Pp]rocess |[Pp][Ii][Dd][ =:]{1,2})(?P<pid>\d{1,9})\b\)?,? )?"
+    rf"\b{_ENDED}(?: \w+)?[,:]?"
     r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}"
 )
@@ -163,6 +164,7 @@ STATUSES: Final = Family(
         *_spelled(
             _TOLD,
             ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
+            ("code 15", "worker process 4242 exited with code 152"),
             ("code: 13", "container exited with non-zero code: 137"),
             ("code=13", "Task exited with return code=139"),
             ("code -", "The child process exited with code -11"),

@@ -14,10 +14,11 @@ _LEVEL: Final = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FA
 LOGGERS: Final = Alternatives(
     {
         "logger": (
-            # vLLM: ERROR 11-08 11:01:29 [core.py:502] or, older, core.py:398]
+            # vLLM: ERROR 11-08 11:01:29 [core.py:502] or, older, core.py:398]; behind a container's
+            # time the level is gone
             Alternative(
-                "[A-Z]",
-                rf"{_LEVEL} \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? "
+                r"[A-Z\d]",
+                rf"(?:{_LEVEL} )?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? "
                 r"\[?(?:[\w.-]{1,60}/)?(?P<module>[\w.-]{1,60}):\d{1,6}\] ?",
             ),
             # Ray's and glog's: [2025-02-06 16:45:19,245 E 12903 13435] logging.cc:108:
@@ -97,7 +98,7 @@ _TIME_ZONE: Final = 160
 PROCESS: Final = re.compile(
     r"\((?P<name>[^()=]{0,60}?)(?: rank=\d{1,5})?[ ,]{0,3}"
     r"\b(?:pid|PID)=(?P<pid>\d{1,9})(?P<rest>[^()]{0,80})\)"
-    r"|\[(?P<title>[\w.:-]{1,60}) pid=(?P<number>\d{1,9})\]"
+    r"|\[(?:(?P<title>[\w.:-]{1,60}) )?pid=(?P<number>\d{1,9})\]"
 )
 # syslog's and journald's program[pid]: Open MPI's and UCX's [host:pid]
 _UNIT: Final = re.compile(

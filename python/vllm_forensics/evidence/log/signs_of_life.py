@@ -15,6 +15,7 @@ _MAX_PROCESSES: Final = 512
 _PREFIXES: Final = (
     re.compile(rb"\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(?P<pid>\d{1,9})[^()\n]{0,80}\)"),
     re.compile(rb"\[(?P<name>[\w.:-]{1,60}) pid=(?P<pid>\d{1,9})\]"),
+    re.compile(rb'"p(?:id|rocess(?:_?[iI]d)?)": ?(?P<pid>\d{1,9})(?P<name>)\b'),
 )
 """A process signs its line. Each begins with a letter of its own: so a search is fast."""
 _CLOCK: Final = re.compile(rb"(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d")

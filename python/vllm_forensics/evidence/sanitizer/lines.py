@@ -6,10 +6,10 @@ streams never belong to one report.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
+from vllm_forensics.evidence.sanitizer.json_lines import from_json
 from vllm_forensics.evidence.sanitizer.markup import is_marked, parted, plain_text
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
@@ -28,8 +28,6 @@ _ANSI: Final = re.compile(
 )
 _ANSI_WITHOUT_ESCAPE: Final = re.compile(r"\[\d{0,2}(?:;\d{1,3}){0,4}m")
 _PLAIN: Final = ("    #", "  0x", "=>0x", "==", "0x", "SUMMARY: ", "READ of", "WRITE of")
-_JSON_KEYS: Final = ("log", "message", "msg", "MESSAGE", "textPayload", "line")
-_JSON_STREAMS: Final = ("pod", "pod_name", "container", "container_name", "_PID", "pid")
 _WRITTEN_NEWLINE: Final = re.compile(r"\\n(?=\s{0,8}#\d|==|=>|SUMMARY|READ|WRITE|\s{0,4}0x|freed)")
 _ESCAPED_NEWLINE: Final = re.compile(r"(?:\\{1,4}r)?\\{1,4}n")
 _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
@@ -55,11 +53,11 @@ def logical_lines(raw: bytes) -> list[tuple[str, str]]:
         text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
         stream, text = strip_prefixes(_unboxed(text))
     if text.startswith("{") and text.rstrip().endswith("}"):
-        inner = _from_json(text)
+        inner = from_json(text)
         if inner is not None:
             tag, text = inner
-            stream += tag
-            text = _uncolored(text.replace("\0", ""))
+            own, text = strip_prefixes(_uncolored(text.replace("\0", "")))
+            stream = f"{stream}{tag} {own}" if own else stream + tag
     return _split(stream, text)
 
 
@@ -113,30 +111,3 @@ def _unboxed(text: str) -> str:
     inner = inner[2 if inner[1:2] == " " else 1 :].rstrip(" \t")
     inner = inner[:-1].rstrip(" \t") if inner.endswith(_BOX) else inner
     return _BOXES.sub("\n", inner)
-
-
-def _with_attributes(message: str, attributes: object) -> str:
-    """MongoDB tells what it has to say beside the message, and the frames of a stack too."""
-    if not isinstance(attributes, dict):
-        return message
-    frame = attributes.get("frame")
-    if isinstance(frame, dict):
-        return f"    @ 0x{frame.get('a', 0)} {frame.get('C') or frame.get('s') or '(unknown)'}"
-    told = attributes.get("message")
-    return told.rstrip() if isinstance(told, str) else message
-
-
-def _from_json(text: str) -> tuple[str, str] | None:
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict):
-        return None
-    for key in _JSON_KEYS:
-        value = record.get(key)
-        if isinstance(value, str):
-            value = _with_attributes(value, record.get("attr"))
-            names = [str(record[name]) for name in _JSON_STREAMS if name in record]
-            return " ".join(("json", *names)), value
-    return None

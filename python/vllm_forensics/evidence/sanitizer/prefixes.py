@@ -51,10 +51,12 @@ _AFTER_DATE: Final = (
     Alternative(r"[ \d]", r" {0,8}\d{1,9} {1,8}\d{1,9} [VDIWEF] [^:]{1,40}?: ?"),
 )
 _PROGRAM: Final = (
-    # syslog: host program[123]:
+    # syslog: host program[123]: or host kernel:, and not `Process Worker-1:` of a container's log,
+    # nor a date's `11-30 11:`
     Alternative(
         r"[^\s:\[\]=#(,]",
-        r"(?!\d{1,9}\.\d{6} )[^\s:\[\]=#(,]{1,64} "
+        r"(?!\d{1,9}\.\d{6} )(?![A-Z][a-z]{1,30} (?!kernel:)[^\s:\[\]=#]{1,64}:)"
+        r"[^\s:\[\]=#(,]{1,64} (?!\d{1,9}:)"
         r"(?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread|"
         r"(?:failed|exited|terminated|crashed|killed|died|error|exception|signal|status|code):)"
         r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",

@@ -1,0 +1,137 @@
+"""Logs as they are collected: behind a container's times, in JSON, with a parent's statuses."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, ProcessRole
+
+RAISED = (
+    "(EngineCore pid=30) INFO 01-15 08:12:40 [core.py:71] started",
+    "(Worker_TP1 pid=32) INFO 01-15 08:12:41 [worker.py:59] ready",
+    "Process VllmWorker-1:",
+    "Traceback (most recent call last):",
+    '  File "/opt/app/pool.py", line 22, in take',
+    "    raise ValueError(name)",
+    "ValueError: block 7 is not free",
+    "(EngineCore pid=30) ERROR 01-15 08:12:45 [core.py:75] Worker proc VllmWorker-1 died "
+    "unexpectedly, shutting down executor.",
+    "(EngineCore pid=30) ERROR 01-15 08:12:45 [core.py:88] EngineCore encountered a fatal error.",
+    "Traceback (most recent call last):",
+    '  File "/opt/app/core.py", line 84, in engine',
+    "    replies.append(pipe.recv())",
+    "EOFError",
+)
+STAMP = "2026-01-15T08:12:45.123456789Z"
+CLOTHES: dict[str, Callable[[str], str]] = {
+    "bare": lambda line: line,
+    "docker": lambda line: f"{STAMP} {line}",
+    "CRI": lambda line: f"{STAMP} stderr F {line}",
+    "CRI elsewhere": lambda line: f"2026-01-15T09:12:45.123456789+01:00 stderr F {line}",
+    "compose": lambda line: f"serve-1  | {STAMP} {line}",
+    "kubectl": lambda line: f"[pod/serve-7d/server] {STAMP} {line}",
+    "ts": lambda line: f"Jan 15 08:12:45 {line}",
+    "brackets": lambda line: f"[2026-01-15 08:12:45] {line}",
+    "json-file": lambda line: json.dumps({"log": line + "\n", "stream": "stderr", "time": STAMP}),
+    "exporter": lambda line: json.dumps({"textPayload": line, "timestamp": STAMP}),
+}
+STACK = "\n".join(RAISED[3:7])
+
+
+@pytest.mark.parametrize("clothes", CLOTHES)
+def test_the_worker_died_first_however_its_log_was_collected(clothes: str) -> None:
+    (incident,) = incidents_of(*map(CLOTHES[clothes], RAISED))
+    death = incident.first_death
+
+    assert (death.pid, death.name, death.role) == (32, "VllmWorker-1", ProcessRole.WORKER)
+    assert death.cause.detail == "ValueError: block 7 is not free"
+    assert incident.processes[0].parent == 30
+    assert [echo.text for echo in incident.echoes][-2:] == [
+        "EngineCore encountered a fatal error.",
+        "EOFError",
+    ]
+
+
+@pytest.mark.parametrize("stamp", ["", f"{STAMP} ", f"{STAMP} stderr F "])
+def test_macs_words_behind_a_time_are_no_hosts_and_programs(stamp: str) -> None:
+    death = incident_of(f"{stamp}Segmentation fault: 11").first_death
+
+    assert death.signal == "SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"message": "worker failed", "exc_info": STACK, "process": 32},
+        {"event": "worker failed", "exception": STACK, "pid": 32},
+        {"msg": "worker failed", "stacktrace": STACK, "pid": "32"},
+        {"message": "worker failed", "error": {"stack_trace": STACK}, "process": {"pid": 32}},
+        {"text": f"worker failed\n{STACK}\n", "record": {"process": {"id": 32, "name": "Copier"}}},
+    ],
+    ids=["json-logger", "structlog", "zap", "elastic", "loguru"],
+)
+def test_an_exception_beside_a_messages_text_is_read_with_its_process(
+    fields: dict[str, object],
+) -> None:
+    death = incident_of(json.dumps({"level": "error", **fields})).first_death
+
+    assert (death.pid, death.cause.detail) == (32, "ValueError: block 7 is not free")
+    assert death.python_function == "take"
+    assert death.name == ("Copier" if "text" in fields else None)
+
+
+def test_a_stack_that_the_message_holds_already_is_read_once() -> None:
+    fields = {"message": f"failed\n{STACK}", "exc_info": STACK}
+
+    incident = incident_of(json.dumps(fields))
+
+    assert [line.line for line in incident.first_death.evidence] == [1]
+
+
+@pytest.mark.parametrize("told", ["worker process 32", "Subprocess copier (pid=32)", "process 32"])
+def test_a_parents_status_names_the_process_that_only_it_names(told: str) -> None:
+    incident = incident_of(
+        "Fatal Python error: Segmentation fault",
+        "Current thread 0x00007f1be0000740 (most recent call first):",
+        '  File "/opt/app/pool.py", line 22 in take',
+        f"{told} exited with code -11",
+    )
+
+    assert (incident.first_death.pid, incident.first_death.exit) == (32, -11)
+
+
+@pytest.mark.parametrize(
+    ("status", "signal"), [("-24", "SIGXCPU"), ("152", "SIGXCPU"), ("153", "SIGXFSZ")]
+)
+def test_a_limit_that_was_reached_is_the_environments(status: str, signal: str) -> None:
+    incident = incident_of(f"worker process 32 exited with code {status}")
+    death = incident.first_death
+
+    assert (death.signal, death.cause.kind) == (signal, CauseClass.ENVIRONMENT)
+    assert death.cause.certainty is Certainty.LIKELY
+    assert "allowed" in death.cause.detail
+    assert incident.next_steps[0].startswith("prlimit --pid PID")
+
+
+def test_who_waited_too_long_is_named_and_not_the_worker_that_it_ended_then() -> None:
+    incident = incident_of(
+        "(Worker_TP0 pid=31) INFO 01-15 08:12:41 [worker.py:59] ready",
+        "(EngineCore pid=30) ERROR 01-15 08:12:45 [core.py:88] EngineCore encountered a fatal "
+        "error.",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/core.py", line 83, in engine',
+        "    raise TimeoutError(name)",
+        "TimeoutError: RPC call to execute_model timed out.",
+        "(EngineCore pid=30) ERROR 01-15 08:12:45 [core.py:75] Worker proc VllmWorker-0 died "
+        "unexpectedly, shutting down executor.",
+        "(EngineCore pid=30) INFO 01-15 08:12:45 [core.py:90] worker process 31 exited with code "
+        "-15",
+    )
+    death = incident.first_death
+
+    assert (death.pid, death.role) == (30, ProcessRole.ENGINE_CORE)
+    assert death.cause.kind is CauseClass.HANG
+    assert [echo.line for echo in incident.echoes] == [7]
