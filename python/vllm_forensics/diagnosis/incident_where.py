@@ -98,6 +98,8 @@ _GO: Final = re.compile(
     r"(?:@v[^/]{1,60})?(?:/v\d{1,3})?/[\w.-]{1,80}\.go$"
 )
 """The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve`."""
+_VALGRINDS: Final = "vg_replace_"
+"""The sources of its own functions for libc's."""
 _MATHS: Final = re.compile(r"libm[.-]")
 """Its functions only compute: none ends a process, or handles a signal."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
@@ -155,6 +157,8 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         if call.module is not None and _is_runtime(call.module) and not is_of_maths:
             continue
         if call.function is None and _is_ucx(call.module):
+            continue
+        if call.file is not None and call.file.startswith(_VALGRINDS):
             continue
         if call.function is None:
             if call.module is not None:

@@ -19,6 +19,7 @@ from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
 from vllm_forensics.evidence.log.kernel import KERNEL
 from vllm_forensics.evidence.log.languages import (
     ANDROID,
+    BACKWARD,
     FRAMEWORKS,
     JAVA,
     JULIA,
@@ -49,8 +50,8 @@ FAMILIES: Final = (
     KERNEL, KERNELS,
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
-    NODE, R, RUBY, ANDROID, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES, GAMES,
-    MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
+    NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES,
+    GAMES, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

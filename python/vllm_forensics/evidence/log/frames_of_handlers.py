@@ -82,8 +82,9 @@ HANDLERS: Final = (
     Form(
         writer="backtrace_symbols of a program without symbols",
         example="/usr/bin/node[0x5581c0de]",
-        pattern=r"\s*(?P<module>[\w./+-]{1,240}|/[\w./+-]{1,240} )\[0x[0-9a-f]{5,16}\]$",
-        begins=r"[\w./+-]",
+        pattern=r"\s*(?:\[ ?\d{1,3}\] )?(?P<module>[\w./+-]{1,240}|/[\w./+-]{1,240} )"
+        r"\[0x[0-9a-f]{5,16}\]$",
+        begins=r"[\w./+\[-]",
         holds="[0x",
     ),
     Form(

@@ -47,9 +47,10 @@ SYSTEMS: Final = (
     Form(  # LLVM there: without tabs
         writer="macOS",
         example="5   _C.so    0x0000000104e95123 f(int) + 687",
-        pattern=r"\s*\d{1,3}\s{1,8}(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
+        pattern=r"\s*(?:\[ ?\d{1,3}\] )?\d{1,3}\s{1,8}"
+        r"(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
         r"(?P<function>\S.{0,400}?)(?: \+ \d{1,12}\b|,?$)",
-        begins=r"\d",
+        begins=r"[\d\[]",
         holds="0x",
     ),
     Form(

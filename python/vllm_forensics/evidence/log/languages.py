@@ -118,6 +118,17 @@ ANDROID: Final = Family(
         ),
     ),
 )
+BACKWARD: Final = Family(
+    source="backward-cpp",
+    phrases=(
+        Phrase(
+            ClueKind.STACK,
+            "Stack trace (most recent call last)",
+            r"^(?P<detail>Stack trace) \(most recent call last\)",
+            'Stack trace (most recent call last):\n#1    Object "/usr/bin/serve", at 0x5581c, in f',
+        ),
+    ),
+)
 PADDLE: Final = Family(
     source="Paddle",
     phrases=(

@@ -104,7 +104,7 @@ class NativeBlock:
         self._silent = 0
         self._detail = clue.detail
         self._waits_for_what = clue.kind is ClueKind.ABORT
-        self._last_first = clue.source == "Paddle"
+        self._last_first = clue.source in {"Paddle", "backward-cpp"}
         self._apple: AppleThread | None = None
         self._python = DebuggersPython()
         if clue.kind in _FREE and ".so!" in clue.text:

@@ -45,6 +45,23 @@ _OTHERS: Final = frozenset(
     }
 )  # fmt: skip
 """What shows, builds or starts others: who died is not told by their names."""
+_LAUNCHERS: Final = frozenset(
+    {"gdb", "mpiexec", "mpirun", "orterun", "srun", "strace", "timeout", "valgrind"}
+)
+"""What runs another program, whose path stands among the arguments."""
+_BESIDE: Final = re.compile(
+    r".{1,300}?\s\./(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})(?=\s|$)"
+)
+_BEHIND: Final = re.compile(
+    r"\S{1,200} {1,4}(?:-{1,2}\S{1,100} {1,4}(?:[^\s-]\S{0,100} {1,4})?){0,20}(?:"
+    r"(?:~?/|\.\./)?(?:[\w.+-]{1,60}/){1,10}(?P<name>[\w.+-]{1,60})|(?P<python>python[\d.]{0,4}))"
+    r"(?=\s|$)"
+)
+"""Behind options, with their values or without, and never without a folder."""
+_LAUNCHES: Final = re.compile(
+    r"[\s>`]{0,8}(?P<command>(?:\S{0,100}/)?(?:mpi(?:run|exec)|srun|valgrind) .{1,300})"
+)
+"""A command that no prompt stands before: a script told it."""
 _REACH: Final = 60
 """So far above a death its program was started."""
 _OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP}
@@ -56,9 +73,12 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
     """The program of the nearest command above a line; None where that only starts or shows."""
     for line in reversed(lines[max(0, at - _REACH) : at]):
         match = _PROMPT.match(_TAGS.sub("", line) if "</" in line else line)
-        if match is None:
-            continue
-        return program_of_command(match["command"])
+        if match is not None:
+            return program_of_command(match["command"])
+        if (launches := _LAUNCHES.match(line)) is not None:
+            launched = _launched(launches["command"].rstrip("`"))
+            if launched is not None:
+                return launched
     return None
 
 
@@ -66,9 +86,17 @@ def program_of_command(command: str) -> str | None:
     """The program that a command starts; None where it only shows, builds or starts others."""
     prepared = _PREPARES.match(command)
     program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
+    if program is not None and program["name"] in _LAUNCHERS:
+        return _launched(command[program.start() :])
     if program is None or program["name"].startswith("-") or program["name"] in _OTHERS:
         return None
     return program["name"]
+
+
+def _launched(command: str) -> str | None:
+    """The program that a launcher was told to run, by its path."""
+    match = _BESIDE.match(command) or _BEHIND.match(command)
+    return match[match.lastgroup or "name"] if match is not None else None
 
 
 def with_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:

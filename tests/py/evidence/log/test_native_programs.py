@@ -174,3 +174,66 @@ def test_a_pages_own_marks_stand_around_a_command() -> None:
 
 def test_who_misses_core_dumps_tells_of_no_death() -> None:
     assert not has_death("# Core dumps are not available, if assert fails\n\nThe limit is 0.\n")
+
+
+MPI = (
+    "[node1:04242] *** Process received signal ***\n"
+    "[node1:04242] Signal: Segmentation fault (11)\n"
+    "[node1:04242] [ 0] /lib64/libpthread.so.0(+0xf370)[0x7ffff5ca3370]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("$ mpirun -np 4 --host node1 ./bin/serve pool.txt", "serve"),
+        ("mpirun -n 1  ./bin/serve", "serve"),
+        ("mpiexec --oversubscribe -n 2 /opt/bin/serve pool.txt", "serve"),
+        ("srun -n 2 python3 serve.py", "python3"),
+        ("$ mpirun -mca show_names 1 echo hi", None),
+        ("mpirun noticed that something is odd", None),
+    ],
+)
+def test_a_launchers_program_is_named_by_its_path(command: str, name: str | None) -> None:
+    assert death(f"```\n{command}\n{MPI}```\n").name == name
+
+
+def test_a_launcher_may_die_itself() -> None:
+    first = death(f"$ ./mpirun --host node1 hostname\n{MPI}[node1:04242] [ 5] ./mpirun[0x401746]\n")
+
+    assert first.name == "mpirun"
+
+
+def test_on_macos_open_mpi_numbers_the_systems_frames() -> None:
+    first = death(
+        "[mac1:04242] *** Process received signal ***\n"
+        "[mac1:04242] Signal: Segmentation fault: 11 (11)\n"
+        "[mac1:04242] [ 0] 0   libsystem_platform.dylib   0x00007fff63b5af5a _sigtramp + 26\n"
+        "[mac1:04242] [ 1] 0   libpool.40.dylib           0x00000001038a3fb0 pool_take + 1088\n"
+    )
+
+    assert (first.module, first.function) == ("libpool.40.dylib", "pool_take")
+
+
+def test_valgrind_names_the_program_and_its_own_functions_are_no_place() -> None:
+    first = death(
+        "==4242== Command: ../build/serve pool.txt\n==4242==\n"
+        "==4242== Process terminating with default action of signal 11 (SIGSEGV): dumping core\n"
+        "==4242==    at 0x403B006: rindex (vg_replace_strmem.c:210)\n"
+        "==4242==    by 0x10AB71: take (pool.c:116)\n"
+    )
+
+    assert (first.name, first.pid, first.function) == ("serve", 4242, "take")
+
+
+def test_a_trace_of_backward_stands_above_its_signal() -> None:
+    first = death(
+        "Stack trace (most recent call last):\n"
+        '#3    Object "/lib/libc.so.6", at 0x442d77f7, in __libc_start_main\n'
+        '#2    Object "/usr/bin/serve", at 0xf70b, in\n'
+        '#1    Object "/lib/libc.so.6", at 0x442edb4f, in\n'
+        '#0    Object "/usr/bin/serve", at 0xdd6b, in\n'
+        "Segmentation fault (Address not mapped to object [(nil)])\n"
+    )
+
+    assert (first.signal, first.module) == ("SIGSEGV", "serve")
