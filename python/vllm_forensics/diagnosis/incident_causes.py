@@ -26,6 +26,11 @@ _WORDS: Final = {
     "SIGABRT": "abort() was called; the text does not say by whom",
 }
 
+_ALLOCATORS: Final = re.compile(
+    r"_int_(?:malloc|free|realloc|memalign)\w{0,20}|malloc_consolidate|unlink_chunk|"
+    r"tcache_(?:get|put)\w{0,12}|__libc_(?:malloc|calloc)\w{0,12}|sysmalloc|largebin_index"
+)
+"""Functions of glibc's allocator that trip over what was written over its lists."""
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
@@ -125,6 +130,17 @@ def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
     return _cause(CauseClass.ABORT_EXCEPTION, told.detail or told.text, Certainty.PROVED)
 
 
+def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """A fault within malloc or free, `#0 _int_malloc`: what others had written over its lists."""
+    signal = _signal(first, account)
+    stack = next((one.native for one in (first, *account) if one.native), ())
+    where = _ALLOCATORS.fullmatch(stack[0].function or "") if stack else None
+    if signal not in {"SIGSEGV", "SIGBUS"} or where is None:
+        return None
+    words = f"{signal} in {where[0]}, within the allocator: what it keeps there was overwritten"
+    return _cause(CauseClass.HEAP_CORRUPTION, words, Certainty.LIKELY)
+
+
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
     signal = _signal(first, account)
@@ -204,8 +220,8 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    hang, sent, gpu, memory, heap, environment, given_up, machine_signal, killed, fault, crashed,
-    aborted, raised,
+    hang, sent, gpu, memory, heap, environment, given_up, allocator, machine_signal, killed, fault,
+    crashed, aborted, raised,
 )  # fmt: skip
 
 

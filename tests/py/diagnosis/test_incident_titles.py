@@ -138,3 +138,13 @@ def test_glibcs_allocator_is_known_by_its_own_frames_too() -> None:
 
     assert incident.first_death.cause.kind is CauseClass.HEAP_CORRUPTION
     assert incident.first_death.function == "ns::take"
+
+
+def test_a_title_may_have_lost_glibcs_stars() -> None:
+    death = incident_of("# Error in `serve': double free or corruption (out)").first_death
+
+    assert (death.name, death.signal) == ("serve", "SIGABRT")
+
+
+def test_who_dumped_core_died() -> None:
+    assert incident_of("# Poold dumped core - Rawhide 20260115").first_death.name == "Poold"

@@ -58,7 +58,8 @@ HANG: Final = re.compile(
 """A wait without an end."""
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e?s|ed|ing)?|"
-    r"core[ -]?dump(?:s|ed|ing)?(?! (?:\w{2,6} )?(?:not|missing|empty|unavailable)\b)|dumps core|"
+    r"core[ -]?dump(?:s|ed|ing)?(?! (?:\w{2,6} )?(?:not|missing|empty|unavailable)\b)|"
+    r"dump(?:s|ed) core|"
     rf"dies|died|dying|{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
     r"panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"

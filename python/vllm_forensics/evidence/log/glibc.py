@@ -38,6 +38,13 @@ GLIBC: Final = Family(
             "***",
             signal="SIGABRT",
         ),
+        Phrase(  # whose stars a title or a quotation lost
+            ClueKind.HEAP,
+            "Error in `",
+            rf"^\W{{0,8}}Error in `(?:[^`':]{{0,200}}/)?{_PROGRAM}': {_DAMAGE}",
+            "Error in `serve': free(): invalid pointer: 0x00005581c0de1234 ***",
+            signal="SIGABRT",
+        ),
         Phrase(
             ClueKind.HEAP,
             "free(): ",

@@ -21,6 +21,7 @@ from vllm_forensics.evidence.log.native_frame import (
 from vllm_forensics.evidence.log.phrases import clue_at, shortened
 from vllm_forensics.evidence.log.stack_tells import (
     is_of_allocator,
+    of_handled,
     of_handler,
     of_heap,
     of_watchdog,
@@ -102,6 +103,7 @@ class NativeBlock:
         self._clue = clue
         self._calls: list[NativeCall] = []
         self._silent = 0
+        self._last = clue.text
         self._detail = clue.detail
         self._waits_for_what = clue.kind is ClueKind.ABORT
         self._last_first = clue.source in {"Paddle", "backward-cpp"}
@@ -140,6 +142,7 @@ class NativeBlock:
             return True
         if HANDLED in text or _CRASHED.match(text) is not None:
             self._calls.clear()
+            self._clue = of_handled(self._clue, self._last)
             return True
         if self._is_apples(text):
             return True
@@ -153,7 +156,7 @@ class NativeBlock:
         if "malloc_printerr" in text and (told := _MALLOCS.search(text)) is not None:
             self._clue = replace(self._clue, kind=ClueKind.HEAP, signal="SIGABRT")
             self._detail = told["detail"]
-        self._silent = 0
+        self._silent, self._last = 0, text
         if frame.form.last_first:
             self._calls.insert(0, frame.call)
             del self._calls[_MAX_FRAMES:]

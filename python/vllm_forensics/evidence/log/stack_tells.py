@@ -25,6 +25,11 @@ _GAVE_UP: Final = re.compile(
 _ALLOCATES: Final = re.compile(
     r"_?int_(?:free|malloc|realloc)|malloc_consolidate|unlink_chunk|_{0,2}(?:libc_)?(?:c?free|malloc)$"
 )
+_GIVEN: Final = re.compile(
+    r"[( ](?:sig|signo|signum|sig_?num|signal|signr|sig_?no)=(?P<number>\d{1,2})\b"
+)
+"""The argument of a signal's handler, as gdb prints it: `crash (sig=7, siginfo=0x…)`."""
+_FATAL: Final = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _NEAR_THE_TOP: Final = 6
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 
@@ -36,6 +41,15 @@ def signal_by(calls: Sequence[NativeCall]) -> str | None:
     if handled is not None:
         return f"SIG{(handled['sig'] or handled['own']).upper()}"
     return "SIGABRT" if any(_GAVE_UP.match(name) for name in names) else None
+
+
+def of_handled(clue: Clue, handler: str) -> Clue:
+    """A debugger's stack tells a death where the frame of its handler shows a fatal signal."""
+    given = _GIVEN.search(handler) if clue.kind is ClueKind.STACK else None
+    signal = _FATAL.get(int(given["number"])) if given is not None else None
+    if signal is None:
+        return clue
+    return replace(clue, kind=ClueKind.SIGNAL, signal=signal, source=UNNAMED)
 
 
 def is_of_allocator(calls: Sequence[NativeCall]) -> bool:
