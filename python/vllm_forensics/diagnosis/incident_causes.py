@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import UNNAMED, Cause, CauseClass, Clue, ClueKind
+from vllm_forensics.model.incident import OOPS, UNNAMED, Cause, CauseClass, Clue, ClueKind
 
 _GPU: Final = re.compile(
     r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)"
@@ -202,7 +202,10 @@ def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """A crash handler's stack, or `Thread 0 Crashed`: no signal is named."""
     if first.kind is not ClueKind.SIGNAL or _signal(first, account) is not None:
         return None
-    return _cause(CauseClass.NATIVE_FAULT, "a fatal signal, which is not named", Certainty.LIKELY)
+    words = "a fatal signal, which is not named"
+    if first.source == OOPS and first.detail is not None:
+        words = f"a fault of the kernel itself, while it ran for this process: {first.detail}"
+    return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
 
 
 def aborted(first: Clue, account: Sequence[Clue]) -> Cause | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import OOPS, Clue, ClueKind
 
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
 _DUMPS: Final = "faulthandler"
 _BACKTRACE: Final = "backtrace()"
-_OOPS: Final = "a kernel's oops"
-"""A fault of the kernel's own, and no signal to a process."""
 
 
 def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> tuple[Clue, ...]:
@@ -28,7 +26,7 @@ def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> t
         return tuple(clue for clue in heard if first.signal is None or clue.signal in agree)
     if any(one.signal is not None or one.exit is not None for one in told):
         return ()
-    is_stack = _is_native(first) or (first.kind is ClueKind.SIGNAL and first.source != _OOPS)
+    is_stack = _is_native(first) or (first.kind is ClueKind.SIGNAL and first.source != OOPS)
     if not is_stack and first.kind not in _OF_OTHERS and not _is_unfinished(first):
         return ()
     kinds = {ClueKind.HEARSAY, ClueKind.MENTION} if is_stack else {ClueKind.HEARSAY}

@@ -8,7 +8,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.incident_platform import steps_of_platform
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Clue, Death
+from vllm_forensics.model.incident import OOPS, CauseClass, Clue, Death
 
 _LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
 _KEPT: Final = re.compile(r"\bdumped core\b|code=dumped\b|\(core dumped\)")
@@ -58,6 +58,10 @@ _STEPS: Final = {
         _LEAVE_EVIDENCE,
     ),
 }
+_OF_KERNEL: Final = (
+    "journalctl -k -b -1    # all that the kernel wrote before it was started anew",
+    "./scripts/decode_stacktrace.sh vmlinux < OOPS    # in its sources: lines for its addresses",
+)
 _WHO_SENDS: Final = (
     "strace -f -e trace=kill,tgkill,tkill -p PID    # of whom may have sent it",
     "auditctl -a always,exit -F arch=b64 -S kill -k kills; ausearch -k kills    # who, from now on",
@@ -189,6 +193,8 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
     elsewhere = steps_of_platform(death, told)
     if elsewhere is not None:
         return elsewhere
+    if any(clue.source == OOPS for clue in told):
+        return _OF_KERNEL
     steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
     if _LEAVE_EVIDENCE in steps and any(_KEPT.search(clue.text) for clue in told):
         steps = (_KEPT_CORE, *(step for step in steps if not step.startswith("forensics core ")))

@@ -18,6 +18,8 @@ from vllm_forensics.model.stack import FrameKind
 
 UNNAMED: Final = "an unnamed runtime"
 """The source of what was read by a line's form alone: no table knows its words."""
+OOPS: Final = "a kernel's oops"
+"""The source of a fault in the kernel itself; the process that it ran for ends with it."""
 SPY: Final = "py-spy"
 """The source of a living process's stack."""
 

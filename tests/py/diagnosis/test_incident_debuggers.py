@@ -45,3 +45,43 @@ def test_a_fault_within_the_allocator_is_of_a_damaged_heap(name: str) -> None:
     assert death.cause.certainty is Certainty.LIKELY
     assert name in death.cause.detail
     assert death.function == "take"
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "words"),
+    [
+        (
+            '__GI___libc_fatal (message=message@entry=0x7f1be9c118 "FATAL: not rethrown\\n")',
+            CauseClass.ABORT_EXCEPTION,
+            "FATAL: not rethrown",
+        ),
+        (
+            '__assert_fail (assertion=0x7f1be9c118 "n < size", file=0x7f1be9c200 "pool.c", line=3)',
+            CauseClass.ABORT_EXCEPTION,
+            "Assertion `n < size' failed",
+        ),
+        (
+            'malloc_printerr (str=str@entry=0x7f1be9c118 "free(): invalid size") at malloc.c:5671',
+            CauseClass.HEAP_CORRUPTION,
+            "free(): invalid size",
+        ),
+        (
+            'Py_FatalError (msg=0x7f1be9c118 "no thread state") at Python/pylifecycle.c:1',
+            CauseClass.ABORT_EXCEPTION,
+            "no thread state",
+        ),
+    ],
+)
+def test_what_an_ending_function_was_given_to_say_is_the_cause(
+    frame: str, kind: CauseClass, words: str
+) -> None:
+    death = incident_of(
+        "(gdb) bt",
+        "#0  0x00007f1be0001428 in raise (sig=6) at raise.c:54",
+        "#1  0x00007f1be000302a in abort () at abort.c:89",
+        f"#2  0x00007f1be0003100 in {frame}",
+        "#3  0x0000556b2874cb4a in take (pool=0x10) at pool.c:690",
+    ).first_death
+
+    assert (death.cause.kind, death.cause.detail) == (kind, words)
+    assert (death.signal, death.function) == ("SIGABRT", "take")

@@ -83,3 +83,15 @@ def test_who_wishes_for_more_and_says_what_happens_to_his_own_is_believed() -> N
 )
 def test_in_a_change_a_wish_and_a_lesson_nobody_died(lines: tuple[str, ...]) -> None:
     assert not incidents_of(*lines)
+
+
+def test_quoted_words_are_whole() -> None:
+    before = "The quick service that answers all of our many customers and their orders on Monday"
+    detail = incident_of(
+        f"# {before} segfaults in take() {'again and ' * 20}again"
+    ).first_death.cause.detail
+
+    quoted = detail.split(" says: ")[1]
+    assert quoted.startswith("…")
+    assert quoted.endswith("…")
+    assert set(quoted.strip("…").split()) <= set(f"{before} segfaults in take() again and".split())

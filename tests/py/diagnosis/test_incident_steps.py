@@ -105,3 +105,10 @@ def test_a_core_that_was_kept_is_read_before_another_is_made() -> None:
     assert steps[0].startswith("forensics core ")
     assert sum("forensics core " in step for step in steps) == 1
     assert any("forensics run" in step for step in steps)
+
+
+def test_an_oops_is_the_kernels_matter() -> None:
+    steps = incident_of("[ 1234.567890] kernel BUG at mm/slub.c:42!").next_steps
+
+    assert any("decode_stacktrace.sh" in step for step in steps)
+    assert not any("forensics run" in step for step in steps)

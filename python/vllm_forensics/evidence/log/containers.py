@@ -122,10 +122,19 @@ CONTAINERS: Final = Family(
             "[f1-n0-0] terminated with exit code (137). Reason [Error]. Message:",
             of_another=True,
         ),
-        Phrase(
+        Phrase(  # who does not stop when he is told to
+            ClueKind.CHILD,
+            "terminated by SIGKILL",
+            r"\bstopped: (?P<name>[\w.:/-]{1,200}) \(terminated by (?P<signal>SIGKILL)\)",
+            "2026-01-15 08:12:45,123 WARN stopped: serve (terminated by SIGKILL)",
+            of_another=True,
+            sender="supervisord",
+        ),
+        Phrase(  # who is told to stop gets the signal that he was told with
             ClueKind.CHILD,
             "terminated by SIG",
-            r"(?:(?:exited|stopped): )?(?P<name>[\w.:/-]{1,200}) "
+            r"(?<![\w.:/-])(?:(?<!stopped: )|(?=\S{1,200} \(terminated by "
+            r"SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|SYS)))(?P<name>[\w.:/-]{1,200}) "
             r"\(terminated by (?P<signal>SIG\w{1,60})"
             r"(?: \(core dumped\))?(?:; not expected)?\)",
             "2026-01-15 08:12:45,123 WARN exited: serve (terminated by SIGSEGV (core dumped); not "

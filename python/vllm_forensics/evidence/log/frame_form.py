@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-OOPS: Final = "a kernel's oops"
-"""The source of a fault in the kernel itself; the process that it ran for ends with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

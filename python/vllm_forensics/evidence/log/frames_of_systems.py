@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.log.frame_form import OOPS, Form
+from vllm_forensics.evidence.log.frame_form import Form
+from vllm_forensics.model.incident import OOPS
 
 SYSTEMS: Final = (
     Form(  # below logcat's prefix

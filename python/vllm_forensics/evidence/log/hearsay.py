@@ -198,7 +198,6 @@ def _is_explained(lines: Sequence[str]) -> bool:
 
 
 def _clue(line: LogLine, match: re.Match[str]) -> Clue:
-    start = max(0, match.start() - _SHOWN // 2)
     place = place_named(line.text, match.start(), match.end())
     pid = _PID.search(line.text)
     return replace(
@@ -210,5 +209,15 @@ def _clue(line: LogLine, match: re.Match[str]) -> Clue:
         native=(place,) if place is not None else (),
         signal=signal_of(match) if match.re is DEATH else None,
         exit=status_of(match) if match.re is DEATH else None,
-        detail=f"as line {line.number} says: {line.text[start : match.end() + _SHOWN].strip()}",
+        detail=f"as line {line.number} says: {_around(line.text, match)}",
     )
+
+
+def _around(text: str, match: re.Match[str]) -> str:
+    """The words around those that tell, whole, with marks where others are left out."""
+    start, end = max(0, match.start() - _SHOWN // 2), match.end() + _SHOWN
+    before = text[:start].rpartition(" ")[0] if start else ""
+    if end >= len(text):
+        return f"{'…' if before else ''}{text[len(before) :].strip()}"
+    shown = text[len(before) : end].rpartition(" ")[0]
+    return f"{'…' if before else ''}{shown.strip()}…"

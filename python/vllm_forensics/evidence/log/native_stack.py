@@ -8,7 +8,6 @@ from typing import Final
 
 from vllm_forensics.evidence.log.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.debugger_python import DebuggersPython
-from vllm_forensics.evidence.log.frame_form import OOPS
 from vllm_forensics.evidence.log.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.native_frame import (
@@ -26,8 +25,9 @@ from vllm_forensics.evidence.log.stack_tells import (
     of_heap,
     of_watchdog,
     signal_by,
+    words_of_end,
 )
-from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import OOPS, Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
@@ -36,8 +36,6 @@ _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
 HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
-_MALLOCS: Final = re.compile(r"malloc_printerr .{0,80}?\"(?P<detail>[\w():>! -]{5,120})\"")
-"""What glibc printed stands among the arguments of the function that printed it."""
 _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 """In every stack of a Rust panic."""
 _TOP: Final = 12
@@ -153,9 +151,9 @@ class NativeBlock:
         frame = self._frame(text)
         if frame is None:
             return False
-        if "malloc_printerr" in text and (told := _MALLOCS.search(text)) is not None:
-            self._clue = replace(self._clue, kind=ClueKind.HEAP, signal="SIGABRT")
-            self._detail = told["detail"]
+        if (said := words_of_end(text)) is not None and self._clue.signal in {None, "SIGABRT"}:
+            kind, self._detail = said
+            self._clue = replace(self._clue, kind=kind, signal="SIGABRT")
         self._silent, self._last = 0, text
         if frame.form.last_first:
             self._calls.insert(0, frame.call)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.log.frame_form import OOPS
 from vllm_forensics.evidence.log.phrases import Family, Phrase
-from vllm_forensics.model.incident import ClueKind
+from vllm_forensics.model.incident import OOPS, ClueKind
 
 _FAULTS: Final = (
     (

@@ -23,6 +23,7 @@ NEEDLES: Final = (
     b"Starting program: ",
     b"== Command: ",
     b"    PID: ",
+    b" RUNNING AT ",
     b" launched: '",
     b"Root Cause (first obs",
     b"Process Process-",
@@ -43,6 +44,7 @@ _PROCESS: Final = re.compile(
     r"\W{0,6}Process(?:: {2,24}(?P<name>\S[^\[\]]{0,60}) \[(?P<pid>\d{1,9})\]|"
     r" (?P<stopped>\d{1,9}) (?:stopped\b|launched: '(?P<path>[^']{1,400})'))"
     r"|(?:.{0,80}: )?pid: (?P<android>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> (?P<app>\S{1,80})"
+    r"|=\s{1,4}(?:RANK \d{1,9} )?PID (?P<banner>\d{1,9}) RUNNING AT \S"  # Hydra's: MPICH, Intel MPI
 )
 _SPIED: Final = re.compile(r"\W{0,6}Process (?P<pid>\d{1,9}): (?P<command>\S{1,300})")
 """py-spy's heading: the title that a process gave itself, or its command."""
@@ -78,6 +80,7 @@ _CLASS: Final = re.compile(r"\s+class_name: (?:[\w.<>]{1,200}\.)?(?P<name>\w{1,8
 _HEADING: Final = 3
 """So many lines stand at most between that heading and the traceback."""
 _REACH: Final = 40
+_BANNER: Final = ("=   EXIT CODE: ", "=   KILLED BY SIGNAL: ")
 _TABLE: Final = 9
 """So many lines of torchrun's table tell of one failure."""
 
@@ -90,7 +93,7 @@ class _Process(NamedTuple):
 
 def _process(match: re.Match[str], line: int, before: _Process | None) -> _Process:
     """Who stopped; LLDB told its name where it started it."""
-    pid = int(match["pid"] or match["stopped"] or match["android"])
+    pid = int(match["pid"] or match["stopped"] or match["android"] or match["banner"])
     name = match["name"] or base_name(match["path"]) or match["app"]
     if name is None and before is not None and before.pid == pid:
         name = before.name
@@ -149,9 +152,9 @@ class Record:
 
     def complete(self, clue: Clue) -> Clue:
         """The clue, with what the lines above say of the same process."""
-        is_info = clue.source == "systemd" and clue.text.startswith("Signal: ")
-        if (is_info or clue.source in {"macOS", "Android"}) and clue.pid is None:
-            return self._of_process(clue)
+        reach = _reach(clue)
+        if reach and clue.pid is None:
+            return self._of_process(clue, reach)
         if clue.source == "ray" and clue.name is None and self._actor is not None:
             line, name = self._actor
             return replace(clue, name=name) if clue.line - line <= _HEADING else clue
@@ -176,12 +179,12 @@ class Record:
             return clue
         return replace(clue, pid=process.pid, name=process.name)
 
-    def _of_process(self, clue: Clue) -> Clue:
+    def _of_process(self, clue: Clue, reach: int) -> Clue:
         """With number and name of the process that a debugger or a report named above."""
         thread = _FIRST_THREAD.match(clue.text)
         name = thread["name"] if thread is not None else clue.name
         process = self._process
-        if process is None or clue.line - process.line > _REACH:
+        if process is None or clue.line - process.line > reach:
             return replace(clue, name=name)
         return replace(clue, pid=process.pid, name=process.name or name)
 
@@ -194,3 +197,11 @@ class Record:
             return clue
         call = PythonCall(function=f"import {module}", file="<stdin>", line=1)
         return replace(clue, python=(call,))
+
+
+def _reach(clue: Clue) -> int:
+    """How far above a clue its record may name the process; 0: it has no such record."""
+    if clue.text.startswith(_BANNER):
+        return _HEADING
+    is_info = clue.source == "systemd" and clue.text.startswith("Signal: ")
+    return _REACH if is_info or clue.source in {"macOS", "Android"} else 0

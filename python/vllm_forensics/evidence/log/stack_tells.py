@@ -25,6 +25,12 @@ _GAVE_UP: Final = re.compile(
 _ALLOCATES: Final = re.compile(
     r"_?int_(?:free|malloc|realloc)|malloc_consolidate|unlink_chunk|_{0,2}(?:libc_)?(?:c?free|malloc)$"
 )
+_SAYS: Final = re.compile(
+    r"(?:\b|_GI_)(?P<by>malloc_printerr|__libc_fatal|__assert_fail\w{0,8}|Py_FatalError\w{0,8}|fatal_error\w{0,8})"
+    r" \([^\"]{0,120}?\b(?:str|ptr|message|assertion|msg)=[^\s\"]{1,60} "
+    r"\"(?P<words>(?:[^\"\\]|\\.){3,200})\""
+)
+"""What glibc and Python print before they end a program, among gdb's arguments."""
 _GIVEN: Final = re.compile(
     r"[( ](?:sig|signo|signum|sig_?num|signal|signr|sig_?no)=(?P<number>\d{1,2})\b"
 )
@@ -50,6 +56,18 @@ def of_handled(clue: Clue, handler: str) -> Clue:
     if signal is None:
         return clue
     return replace(clue, kind=ClueKind.SIGNAL, signal=signal, source=UNNAMED)
+
+
+def words_of_end(frame: str) -> tuple[ClueKind, str] | None:
+    """What a function that ends a program was given to say, and the kind of end that it is."""
+    said = _SAYS.search(frame) if '"' in frame else None
+    if said is None:
+        return None
+    words = said["words"].replace("\\n", " ").strip()
+    if said["by"] == "malloc_printerr":
+        return ClueKind.HEAP, words
+    is_assertion = said["by"].startswith("__assert")
+    return ClueKind.ABORT, f"Assertion `{words}' failed" if is_assertion else words
 
 
 def is_of_allocator(calls: Sequence[NativeCall]) -> bool:

@@ -270,3 +270,33 @@ def test_a_kernels_fault_without_its_beginning_names_the_process() -> None:
 )
 def test_gos_parents_name_who_ended(line: str, name: str | None) -> None:
     assert death(f"{line}\n").name == name
+
+
+def test_who_was_told_to_stop_by_a_supervisor_did_not_die() -> None:
+    line = "2026-01-15 08:12:45,123 WARN {}: serve (terminated by {})\n"
+
+    assert death(line.format("stopped", "SIGSEGV")).name == "serve"
+    assert death(line.format("exited", "SIGKILL")).name == "serve"
+    assert "supervisord sent" in death(line.format("stopped", "SIGKILL")).cause.detail
+    for signal in ("SIGTERM", "SIGQUIT"):
+        reading = parse_incident_log([line.format("stopped", signal).encode()])
+        assert explain_incident(reading, "log") is None
+
+
+def test_hydras_banner_names_the_process_of_its_status() -> None:
+    banner = "=   PID 4242 RUNNING AT node1\n=   EXIT CODE: {}\n"
+
+    for status in ("11", "139", "9"):
+        assert death(banner.format(status)).pid == 4242
+
+
+def test_an_oops_is_told_in_the_kernels_words() -> None:
+    first = death(
+        "[  216.931592] general protection fault: 0000 [#1] SMP PTI\n"
+        "[  216.931594] CPU: 3 PID: 4242 Comm: serve Not tainted 6.1.0 #1\n"
+        "[  216.931599] RIP: 0010:take+0x80/0x160\n"
+    )
+
+    assert (first.pid, first.name, first.function) == (4242, "serve", "take")
+    assert "of the kernel itself" in first.cause.detail
+    assert "general protection fault: 0000 [#1]" in first.cause.detail
