@@ -97,6 +97,6 @@ def _nothing(path: str, reading: IncidentReading) -> Failure:
     return Failure(
         path=path,
         error=error,
-        remedy=f"{name} may not be the dead process's own output: "
-        "was standard error kept? dmesg -T; kubectl logs --previous",
+        remedy="if a process died, its own output is not in "
+        f"{name}: was standard error kept? dmesg -T; kubectl logs --previous",
     )

@@ -31,6 +31,7 @@ DEATH: Final = re.compile(
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
     rf"oom[ -]?(?:killer )?{_KILLED_MINE}|oom[ -]?kill(?:s|ing)|"
+    r"(?:is|was|been|being|were|are|gets?|got|getting) oom['\u2019]?e?d|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
     rf"(?P<status>{_STATUS}) (?:exit|error|status)(?: code)?)(?![\w-])|"
@@ -98,7 +99,7 @@ def signal_of(death: re.Match[str]) -> str | None:
     abroad = next((_ABROAD[word] for word in _ABROAD if name.lower().startswith(word)), None)
     if abroad is not None:
         return abroad
-    if name[:3].lower() == "oom":
+    if "oom" in name.lower():
         return "SIGKILL"
     return signal_in(name) or ("SIGSEGV" if name[:2].lower() in _SEGMENTS else None)
 

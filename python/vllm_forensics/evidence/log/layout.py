@@ -55,6 +55,16 @@ _COMPILED: Final = re.compile(
     r"(?:[$>#] ?)?(?:gcc|g\+\+|cc|clang|clang\+\+|nvcc|rustc) .{0,200}\.\w{1,4}\b"
 )
 _LISTED: Final = 3
+_FRAME: Final = re.compile(
+    r"\W{0,8}(?:#\d{1,3} |\d{1,3}# |frame #|\[?)\s{0,3}0x[0-9a-fA-F]{6,16}\b"
+)
+_SYSLOG: Final = re.compile(
+    r"\W{0,4}(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) "
+    r"(?!(?:localhost|host(?:name)?|server\d?|node-?\d?|web-?\d{1,2}|my\w{1,20})\b)"
+    r"[\w.-]{2,40} [\w./-]{2,40}(?:\[\d{1,9}\])?: "
+)
+"""A time, a machine and a program; a text's own examples are of hosts without a name."""
+_OUTPUT: Final = 2
 _SECTION: Final = re.compile(r"#{2,6} \S")
 _MANY: Final = 4
 """So many sentences weigh as much as a heading or two."""
@@ -63,6 +73,14 @@ _MANY: Final = 4
 def is_invented(text: str) -> bool:
     """Are the numbers of a line taken out of the air?"""
     return _INVENTED.search(text) is not None
+
+
+def shows_output(lines: Sequence[str]) -> bool:
+    """Does a stack, or a machine's own log, stand in the text whose values were not made up?"""
+    real = [line for line in lines if not is_invented(line)]
+    return any(
+        sum(one.match(line) is not None for line in real) >= _OUTPUT for one in (_FRAME, _SYSLOG)
+    )
 
 
 def invented_in(lines: Sequence[str]) -> int:

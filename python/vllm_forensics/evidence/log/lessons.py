@@ -14,6 +14,7 @@ from vllm_forensics.evidence.log.layout import (
     invented_in,
     is_invented,
     is_section,
+    shows_output,
     weight_of_layout,
     weight_of_listing,
 )
@@ -151,10 +152,6 @@ _OTHER: Final = re.compile(
     r"(?i)\b(?:other|another|different|earlier|previous|older?|unlike|not the same)\b.{0,40}"
     r"\b(?:issue|report|crash|bug|thread|problem|case|ticket)\b"
 )
-_FRAME: Final = re.compile(
-    r"\W{0,8}(?:#\d{1,3} |\d{1,3}# |frame #|\[?)\s{0,3}0x[0-9a-fA-F]{6,16}\b"
-)
-_STACK: Final = 2
 _LESSON_WEIGHS: Final = 7
 """The marks of a lesson that no report had of which its writer does not speak as of his own."""
 _SOME_WEIGHS: Final = 4
@@ -199,20 +196,15 @@ def lessons_in(page: Page) -> Lessons:
     seen += _THREADS * any(_THREAD.match(line) is not None for line in page.head)
     weight = persons.reader + persons.supposed + weight_of_layout(head, spoken)
     weight += invented_in(page.head) + weight_of_listing(page.head)
+    all_of_it = Lessons.SOME if shows_output(page.head) else Lessons.ALL
     if weight >= _LESSON_WEIGHS and weight > 4 * (seen + is_at_home):
-        return Lessons.SOME if _shows_stack(page.head) else Lessons.ALL
+        return all_of_it
     share = len(prose) / max(1, sum(map(bool, head)))
     if taught and taught + titles >= 3 and taught + titles > 4 * (seen + is_at_home):
-        return Lessons.ALL
+        return all_of_it
     if seen or (not taught and (weight < _SOME_WEIGHS or share < _WRITTEN)):
         return Lessons.NONE
-    return Lessons.ALL if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
-
-
-def _shows_stack(lines: Sequence[str]) -> bool:
-    """Does a stack stand in the text whose addresses were not made up?"""
-    frames = [line for line in lines if _FRAME.match(line) and not is_invented(line)]
-    return len(frames) >= _STACK
+    return all_of_it if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 
 
 def count_of_witnesses(lines: Sequence[str]) -> int:

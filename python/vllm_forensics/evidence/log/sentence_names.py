@@ -52,7 +52,8 @@ _BETWEEN: Final = lazily(
 _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S+)\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w.])"
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
-    r"(?: (?P<kind>process|proc|server|program|app|children))?(?P<mark> ?:)?$",
+    r"(?: (?P<kind>process|proc|server|program|app|children)|"
+    r"(?<=[`'\"]) (?:pod|container|service))?(?P<mark> ?:)?$",
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(

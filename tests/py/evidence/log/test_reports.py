@@ -166,6 +166,7 @@ def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
         ("Aborted ( core dumped )", "SIGABRT"),
         ("the server was killed", "SIGKILL"),
         ("Unexpected OOM kills of a pod", "SIGKILL"),
+        ("Pods getting OOM'd with the default limit", "SIGKILL"),
     ],
 )
 def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
@@ -221,6 +222,7 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Starting Pool results in a segfault", "Pool"),
         ("found 3 crashes", None),
         ("Export: crashes on start", None),
+        ("`poold` Pod gets killed", "poold"),
         ("Pool crashed with a fatal error: fatal error: Segmentation fault", "Pool"),
         ("This plugin crashes the server", "server"),
         ("pool.take() crashes Python", "Python"),

@@ -535,6 +535,22 @@ def test_a_real_stack_in_a_lesson_is_told() -> None:
     assert clues_in(lesson.replace("55d0c1a3b", "7f1234567")) == ()
 
 
+def test_a_machines_own_log_in_a_lesson_is_told() -> None:
+    kill = "Jan 21 08:26:41 pool2 kernel: Out of memory: Killed process 24774 (poold)\n"
+    text = (
+        "Small machines have little memory. The server does not start, as the kernel's log says:\n"
+        "Jan 21 08:26:40 pool2 systemd[1]: Started poold.service.\n" + kill + "\n"
+        "This usually means that your server needs more memory. You can add swap. You should set "
+        "the size of the pool in your configuration. For example, the default is 128 MB.\n"
+    )
+
+    reading = parse_incident_log([text.encode()])
+    invented = parse_incident_log([text.replace("24774", "12345").encode()])
+
+    assert [clue.is_told for clue in reading.clues] == [True]
+    assert invented.clues == ()
+
+
 def test_a_program_with_its_output_may_be_an_example() -> None:
     lesson = f"""\
 The pool is closed twice.
