@@ -61,7 +61,8 @@ CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e?s|ed|ing)?|"
     r"core[ -]?dump(?:s|ed|ing)?(?! (?:\w{2,6} )?(?:not|missing|empty|unavailable)\b)|"
     r"dump(?:s|ed) core|"
-    rf"dies|died|dying|{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
+    rf"dies|died|dying|die(?= (?:after|on|when|while|with|during|at|again|every)\b)|"
+    rf"{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
     r"panics|panicked|PanicExceptions?|assertion failures?|"
     r"quits? unexpectedly|"
     r"(?<=\.exe has )stopped working|"
@@ -80,7 +81,7 @@ EXCEPTION: Final = re.compile(
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
     r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
-    r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies|died|"
+    r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
     r"dying|killed|panic\w+|.*unexpectedly.*|.*clos.*|stopped working)$"
 )
 

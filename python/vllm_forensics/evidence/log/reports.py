@@ -62,7 +62,8 @@ A program is none: who writes `crash game` means that it does.
 _OF_ANY: Final = r" of(?! (?:the|this|that|my|our)\b)"
 """Behind `cause`: of crashes at all."""
 _OCCASION: Final = lazily(
-    r"(?i)\b(?:on|upon|for|as|(?<!ing )or|about|against|in case of|when(?:ever)?|if|than|how|why|"
+    r"(?i)\b(?:(?<!exit )(?<!exits )(?<!exited )(?<!died )(?<!dies )(?<!killed )(?<!crashed )"
+    r"(?<!crashes )on|upon|for|as|(?<!ing )or|about|against|in case of|when(?:ever)?|if|than|how|why|"
     r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
     r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"

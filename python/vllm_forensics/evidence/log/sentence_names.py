@@ -52,8 +52,8 @@ _BETWEEN: Final = lazily(
 _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S+)\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w.])"
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
-    r"(?: (?P<kind>process|proc|server|program|app|children)|"
-    r"(?<=[`'\"]) (?:pod|container|service))?(?P<mark> ?:)?$",
+    r"(?: (?:(?P<kind>process|proc|server|program|app|children)|"
+    r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(
@@ -137,5 +137,7 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     if subject["mark"] or (number.strip().isdecimal() and name.islower()):
         return None  # `Export: crashes`, `found 3 crashes`
     is_named = is_whole if is_verb else bool(number)
+    if subject["unit"] and not subject["quote"] and not set(name) & set("-_"):
+        return None  # `Docker container crashes`
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
     return (_somebody(name) if is_named else None) or kind
