@@ -24,7 +24,7 @@ _PROMPT: Final = re.compile(
 _TAGS: Final = re.compile(r"</?[a-z]{1,6}>")
 """A page's own marks around what was typed."""
 _PREPARES: Final = re.compile(
-    r"(?:(?:env|exec|nohup|sudo|time|catchsegv|\w{1,40}=\S{0,200}|"
+    r"(?:(?:env|exec|nohup|sudo|doas|time|catchsegv|\w{1,40}=\S{0,200}|"
     r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
     r"(?:uv|poetry|pipenv|pdm|rye|hatch) run) {1,9}){0,8}"
 )

@@ -12,7 +12,7 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.page import Page, is_prose
-from vllm_forensics.evidence.log.prompts import program_of_command
+from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
 from vllm_forensics.model.incident import Clue
 
 _RUNS: Final = (
@@ -63,6 +63,7 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
         command = match["path"] or match["quoted"]
         if _STATEMENT.match(command) is None:
             yield program_of_command(command.rstrip(".,:;)"))
+    yield started_at_prompt(lines, max(clue.line for clue in clues) - 1)
     page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
     below = lines[lines.index(page.string) + 1 :] if page is not None else ()
     if page is not None and not any(_IMPORTED.search(line) for line in below):

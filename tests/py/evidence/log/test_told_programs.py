@@ -21,6 +21,7 @@ def name_in(text: str) -> str | None:
         (TITLE + 'It happens whenever I try to execute "pool_take -n 3 file".\n', "pool_take"),
         (TITLE + "We see it after running ./pool-cli in the folder.\n", "pool-cli"),
         (TITLE + "运行 `./pool` 的时候出现的\n", "pool"),
+        (TITLE + "$ doas ./pool --all\nreading\n\nIt ended with a segmentation fault.\n", "pool"),
         (PAGE + "I always see this while running poolview with an empty file.\n", "poolview"),
         (PAGE + "Opened a file from the poolview binary of my own, and it was gone.\n", "poolview"),
         (PAGE.replace("view", "view-qt") + "I opened Poolview, and saw this.\n", "Poolview"),
