@@ -25,6 +25,8 @@ _WORDS: Final = {
     "SIGXFSZ": "it wrote a file beyond the size that it was allowed",
     "SIGABRT": "abort() was called; the text does not say by whom",
 }
+_ON_MACOS: Final = "an access to memory that is there and may not be used so"
+_FIRST_CHANCE: Final = "Windows fatal exception: "
 
 _ALLOCATORS: Final = re.compile(
     r"_int_(?:malloc|free|realloc|memalign)\w{0,20}|malloc_consolidate|unlink_chunk|"
@@ -144,7 +146,7 @@ def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
     signal = _signal(first, account)
-    if signal == "SIGBUS":
+    if signal == "SIGBUS" and not any(clue.is_apples for clue in (first, *account)):
         words = f"SIGBUS: {_WORDS[signal]}, such as a full /dev/shm or a file that was cut"
     elif signal in {"SIGILL", "SIGXCPU", "SIGXFSZ"}:
         words = f"{signal}: {_WORDS[signal]}"
@@ -176,10 +178,11 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
 def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Fatal Python error: Segmentation fault`, `exit code: -11`, a kernel's line.
 
-    Only likely under somebody's sentence that the program segfaults.
+    Only likely under somebody's sentence that the program segfaults, and where Python on Windows
+    alone tells it: it hears of an exception before those who may catch it.
     """
     signal = _signal(first, account)
-    if signal not in {"SIGSEGV", "SIGFPE", "SIGTRAP", "SIGSYS"}:
+    if signal not in {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGTRAP", "SIGSYS"}:
         return None
     told = (first, *account)
     in_order = (
@@ -188,8 +191,12 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
         *(one.detail for one in told if first.kind is one.kind is ClueKind.SIGNAL),
     )
     words = next(filter(None, in_order), None)
-    sure = any(
-        one.exit is None or one.exit < 0 for one in told if one.signal and one.kind not in _HEARD
+    if signal == "SIGBUS":
+        words = words or _ON_MACOS
+    sure = signal != "SIGBUS" and any(
+        (one.exit is None or one.exit < 0) and _FIRST_CHANCE not in one.text
+        for one in told
+        if one.signal and one.kind not in _HEARD
     )
     return _cause(
         CauseClass.NATIVE_FAULT,

@@ -6,7 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.runtime_frames import RUNTIME_FUNCTIONS, is_runtime_module
+from vllm_forensics.diagnosis.runtime_frames import (
+    RUNTIME_FUNCTIONS,
+    SYSTEM_FILES,
+    is_runtime_module,
+)
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import NativeCall
 
@@ -37,7 +41,8 @@ _HANDLERS: Final = re.compile(
     r"start_thread|execute_native_thread|_?int_free|_?int_malloc|"
     r"_?int_realloc|fatal_error|_?Py_FatalError|pymain_|faulthandler_|_Py_DumpStack|"
     r"malloc_(?:printerr|consolidate)|tcache_\w{3,20}|unlink_chunk|sysmalloc|_{0,2}strn?dup$|"
-    r"__(?:str|mem|wcs)\w{2,20}_(?:avx|sse|evex|erms|unaligned|generic|neon|sve)\w{0,30}|"
+    r"__(?:(?:raw|w)?mem(?:p?cpy|move|r?chr|r?cmp|set)|(?:st[rp]|wcs)n?(?:cpy|cat|len|r?chr(?:nul)?|"
+    r"(?:case)?cmp|c?spn|pbrk|(?:case)?str))_[a-z]\w{1,40}|"
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
     r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap)$|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
@@ -72,6 +77,8 @@ _TRAMPOLINES: Final = re.compile(
 _HANDLERS_ARGUMENTS: Final = re.compile(
     r"\(.{0,80}\b(?:_{0,2}siginfo(?:_t)?|ucontext(?:_t)?|sigaction)\b"
 )
+_OF_EXTENSIONS: Final = re.compile(r"PyInit_\w")
+"""An extension's own beginning, in the interpreter's style."""
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
@@ -153,18 +160,15 @@ def _handles(call: NativeCall) -> bool:
 
 def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     for call in calls:
-        is_of_maths = call.function is not None and _MATHS.match(call.module or "") is not None
-        if call.module is not None and _is_runtime(call.module) and not is_of_maths:
-            continue
-        if call.function is None and _is_ucx(call.module):
-            continue
-        if call.file is not None and call.file.startswith(_VALGRINDS):
+        if _is_of_a_runtime(call) or _is_of_a_system(call):
             continue
         if call.function is None:
             if call.module is not None:
                 return call
             continue
-        if _HANDLERS.match(call.function) or _FUNCTIONS.fullmatch(call.function):
+        if _HANDLERS.match(call.function):
+            continue
+        if _FUNCTIONS.fullmatch(call.function) and not _OF_EXTENSIONS.match(call.function):
             continue
         return call
     # The standard library's templates are compiled into the library that uses them.
@@ -174,6 +178,20 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         if call.module is not None and not is_printer and not _is_runtime(call.module):
             return NativeCall(function=None, module=call.module, offset=call.offset)
     return None
+
+
+def _is_of_a_runtime(call: NativeCall) -> bool:
+    """Is its module a runtime's? The functions of the C library's mathematics may be the place."""
+    if call.function is None and _is_ucx(call.module):
+        return True
+    is_of_maths = call.function is not None and _MATHS.match(call.module or "") is not None
+    return call.module is not None and _is_runtime(call.module) and not is_of_maths
+
+
+def _is_of_a_system(call: NativeCall) -> bool:
+    """Is its source the C library's, the C++ runtime's, a sanitizer's or valgrind's?"""
+    file = call.file or ""
+    return file.startswith(_VALGRINDS) or SYSTEM_FILES.fullmatch(file) is not None
 
 
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:

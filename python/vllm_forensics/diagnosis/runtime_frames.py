@@ -50,6 +50,10 @@ SENTINEL_FUNCTIONS: Final = _table("sentinel_functions")
 """Where a stack's tail begins, which no longer tells bugs apart."""
 INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
 """Of a module's file name: it holds Python."""
+SYSTEM_FILES: Final = re.compile(
+    r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*"
+)
+"""Sources of the C library and of compilers' runtimes."""
 _OWN_EXTENSIONS: Final = "/lib-dynload/"
 _PYTHON_FILES: Final = _any_of(RUNTIME_PYTHON_FILES, re.DOTALL)
 _MODULES: Final = _any_of(RUNTIME_MODULES)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
+from vllm_forensics.diagnosis.runtime_frames import SYSTEM_FILES
 from vllm_forensics.diagnosis.runtime_frames import is_own as is_own_frame
 from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.function_name import plain_name
@@ -51,7 +52,7 @@ _RUNTIME_NAMES: Final = re.compile(
 _BARE_NAMES: Final = re.compile(r"start|wrap_\w+")
 """A runtime's where no file says otherwise."""
 _RUNTIME_FILES: Final = re.compile(
-    r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*"
+    rf"{SYSTEM_FILES.pattern}"
     r"|.*/include/c\+\+/.*|.*/(?:bits|ext)/[\w.]+\.(?:h|tcc)|/rustc/.*|.*/rustlib/.*"
     r"|.*/(?:aflpp_driver|libfuzzer-sys[^/]*)/.*|(?:.*/)?g(?:test|mock)[\w.-]*\.(?:h|cc)"
     # CPython's own sources

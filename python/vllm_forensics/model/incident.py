@@ -166,6 +166,8 @@ class Clue:
     """Who sent it its signal, where that is known: `process 7`."""
     is_matched: bool = False
     """Is its process known by the moment alone?"""
+    is_apples: bool = False
+    """Is it a bus error of macOS's, where that is a fault like any other?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

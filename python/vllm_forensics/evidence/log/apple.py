@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.apple_json import TRIGGERED
 from vllm_forensics.evidence.log.phrases import Family, Phrase
-from vllm_forensics.model.incident import ClueKind
+from vllm_forensics.model.incident import Clue, ClueKind
 
 _LLDBS_THREAD: Final = (
     r"(?:thread #1[:,] [^']{0,300}name = '(?P<name>[\w.+-]{1,40})', (?:queue = '[^']{1,80}', )?)?"
 )
 """The first thread bears its program's name."""
+_TENTH: Final = lazily(r"(?i)\bbus error\W{1,3}10\b|\bsignal\W{1,2}10\b|\bKERN_[A-Z]{4}")
+_HERE: Final = lazily(
+    r"(?i)\bmac ?os\b|\bos ?x\b|\bdarwin|\.dylib\b|/Users/\w|/opt/homebrew/|\bapple (?:m\d|silicon)"
+)
+_ELSEWHERE: Final = lazily(r"(?i)\blinux|ubuntu|debian|centos|/dev/shm|docker|shared memory|shm")
 
 APPLE: Final = Family(
     source="macOS",
@@ -142,3 +150,21 @@ APPLE: Final = Family(
         ),
     ),
 )
+
+
+def with_apples_faults(clues: Sequence[Clue], lines: Callable[[], Iterable[str]]) -> Sequence[Clue]:
+    """Bus errors that happened on macOS, where they are a fault of the program's, are marked so.
+
+    There the signal has the number 10; else the text's beginning says where it was.
+    """
+    if all(clue.signal != "SIGBUS" for clue in clues):
+        return clues
+    text = "\n".join(lines())
+    is_here = _HERE.search(text) is not None and _ELSEWHERE.search(text) is None
+    return [
+        replace(clue, is_apples=True)
+        if clue.signal == "SIGBUS"
+        and (is_here or clue.source == APPLE.source or _TENTH.search(clue.text) is not None)
+        else clue
+        for clue in clues
+    ]

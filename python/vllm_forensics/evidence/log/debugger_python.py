@@ -21,6 +21,11 @@ _OBJECT: Final = re.compile(
     r"Frame 0x[0-9a-f]{4,16}, for file (?P<file>[^,]{1,400}), line (?P<line>\d{1,9}), in "
     r"(?P<function>[^\s(]{1,200}) \("
 )
+_LISTED: Final = re.compile(
+    r"\s{2,8}(?P<file>[^\s(][^(]{0,300}\.py|<[^<>]{1,80}>)\((?P<line>\d{1,9})\): "
+    r"(?P<function>\S.{0,200})"
+)
+"""pybind11's, in what() of an exception of Python's that nobody caught."""
 _FULL: Final = re.compile(r"\s*#\d{1,4} Frame 0x")
 _LIST: Final = re.compile(
     r"\s*(?:<built-in |\(?unable to read|<method-wrapper |Waiting for|Garbage-)"
@@ -53,6 +58,9 @@ class DebuggersPython:
             self._is_source = match is not None
             if self._is_open:
                 return True
+        if "): " in text and (match := _LISTED.match(text)) is not None:
+            _keep(match, self._printed)
+            return True
         if ", for file " not in text or (match := _OBJECT.search(text)) is None:
             return False
         is_full = _FULL.match(text) is not None

@@ -133,7 +133,7 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "(interrupted by signal ",
-            r"\(interrupted by signal (?P<signal>\d{1,2})\b",
+            r"\(interrupted by signal (?:\d{1,2}: ?)?(?P<signal>SIG[A-Z]{2,6}|\d{1,2})\b",
             "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)",
             of_another=True,
         ),

@@ -23,7 +23,7 @@ NEEDLES: Final = (
 )
 _HEADER: Final = re.compile(
     # pytest's progress may stand before it in the same line: ..s.F
-    r"(?:^|.*?[^`\w'\"]|.{0,200}?[.sxXFEpP]{3,400})?"
+    r"(?:^|.*?[^`\w'\"\u2018\u201c]|.{0,200}?[.sxXFEpP]{3,400})?"
     r"(?P<who>Fatal Python error|Windows fatal exception): (?P<what>\S.{0,300})"
 )
 _SIGNALS: Final = re.compile(

@@ -54,7 +54,10 @@ LANGUAGES: Final = (
         writer="Rust",
         example="   4: ns::f",
         pattern=r"\s{0,4}\d{1,3}: +(?:0x[0-9a-f]+ - )?"
-        r"(?P<function>[\w<][\w:<>{}, &*'#-]{2,400})$",
+        r"(?P<function>[\w<][\w:<>{}, &*'#-]{2,400}?)"
+        # the line below, joined to it
+        r"(?: {2,20}at (?P<file>/\S{1,240}?):(?P<line>\d{1,7})(?::\d{1,6})?"
+        r"(?: {2,8}\d{1,3}: .{0,400})?)?$",
         begins=r"\d",
         holds=": ",
     ),

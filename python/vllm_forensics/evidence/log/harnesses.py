@@ -116,9 +116,10 @@ NOTEBOOKS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:^|\b(?:[Jj]upyter|[Tt]he|IPython|[Mm]y|[Pp]ython(?: \d)?) )"
-                r"(?P<detail>(?P<name>[Kk]ernel|KERNEL) "
-                r"(?:(?:[Hh]as )?[Dd]ied|DIED|is (?:dead|dying)))\b",
+                r"(?:^(?:# )?|(?<!fter )(?<!nce )(?<!ntil )(?<!efore )"
+                r"\b(?:[Jj]upyter|[Tt]he|IPython|[Mm]y|[Pp]ython(?: \d)?) )"
+                r"(?P<detail>(?P<name>[Kk]ernel|KERNEL) (?:(?:[Hh]as )?[Dd]ied|DIED|"
+                r"is (?:dead|dying)|(?:(?:keeps|is|was|has) )?restart(?:ing|ed)))\b",
                 example,
                 of_another=True,
                 in_prose=True,
@@ -129,6 +130,9 @@ NOTEBOOKS: Final = Family(
                 ("ernel Has Died", "Kernel Has Died"),
                 ("ernel is d", "Python 3 kernel is dead"),
                 ("KERNEL DIED", "KERNEL DIED"),
+                ("ernel restart", "The kernel restarted when it was imported"),
+                ("ernel is restart", "The kernel is restarting"),
+                ("ernel keeps restart", "Kernel keeps restarting"),
             )
         ),
         Phrase(

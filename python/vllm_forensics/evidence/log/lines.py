@@ -91,6 +91,10 @@ _LONGEST_TIME: Final = len(":12:45.123456789+01:00") + 1
 _PAD: Final = b" " * 8 + b"#"
 _PADDED: Final = re.compile(rb"(?<=\S) {8,400}(?=#\d{1,3} {1,3}0x[0-9a-f]{6,16} )")
 """A terminal's copy fills its lines with blanks instead of ending them: a frame begins there."""
+_ESCAPED: Final = re.compile(rb"\\#\d|\\[`<]|\\_\\_")
+_ESCAPE: Final = re.compile(rb"\\([#`_<>*\[\]()~|!{}+.-])")
+_ENTITY: Final = re.compile(rb"&(?:lt|gt|amp|quot|#39);")
+_ENTITIES: Final = {b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&", b"&quot;": b'"', b"&#39;": b"'"}
 _SHORT: Final = 300
 """Longer lines are not worth keeping."""
 _TIME_ZONE: Final = 160
@@ -145,6 +149,15 @@ class LogLine(NamedTuple):
     """Whom journald or syslog names, where the line is signed: who held the pipe."""
     since: str | None = None
     """The last time above a line that has none."""
+
+
+def plain(raw: bytes) -> bytes:
+    r"""A line as it was before somebody's page escaped it: `\#0`, `libc.so.6\`raise`, `&lt;`."""
+    if b"\\" in raw and _ESCAPED.search(raw) is not None:
+        raw = _ESCAPE.sub(rb"\1", raw)
+    if b"&" in raw:
+        raw = _ENTITY.sub(lambda match: _ENTITIES[match[0]], raw)
+    return raw
 
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:

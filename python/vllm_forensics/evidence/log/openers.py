@@ -39,6 +39,8 @@ _STACKS: Final = (
     b"#0 ",
     b"frame #0: 0x",
     b"frame #0: c10::",
+    b"\\#0 ",
+    b"frame \\#0: 0x",
     b"[0x0] ",
     b")[0x",
     b") [0x",

@@ -10,6 +10,15 @@ from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 from vllm_forensics.model.sanitizer import PrintedReport, Role
 
 _NEEDLE: Final = b"Sanitizer: "
+_TAILS_NEEDLE: Final = b" is located "
+_HEAD: Final = 1 << 16
+"""The end of a report alone is a short text."""
+_TAIL: Final = re.compile(
+    rb"\b0x[0-9a-f]{4,16} is located (?:in stack of thread T\d{1,7}|\d{1,12} bytes "
+    rb"(?:inside of|to the (?:right|left) of|after|before) "
+    rb"(?:\d{1,16}-byte region|global variable))[^\n]{0,80}"
+)
+"""What AddressSanitizer says of the address below the stack that used it."""
 _MAX_KEPT: Final = 1 << 23
 """Of a log so much is kept for the reader: the first reports tell what died first."""
 _MAX_SUMMARIES: Final = 8
@@ -45,6 +54,8 @@ class SanitizedPart:
             return
         if not self._kept:
             at = data.find(_NEEDLE)
+            if at < 0 and not lines_before:
+                at = data.find(_TAILS_NEEDLE, 0, _HEAD)
             if at < 0:
                 return
             start = data.rfind(b"\n", 0, at) + 1
@@ -62,7 +73,24 @@ class SanitizedPart:
 
         reports = parse_sanitizer_log(self._kept).reports
         clues = [self._clue(report) for report in reports if report.sanitizer in _FATAL]
-        return clues if reports else self._summaries()
+        return clues if reports else self._summaries() or self._tail()
+
+    def _tail(self) -> list[Clue]:
+        """A report whose beginning and end were cut off: the stacks that are left show no place."""
+        data = b"".join(self._kept)
+        match = _TAIL.search(data)
+        if match is None:
+            return []
+        text = match[0].decode("utf-8", "replace")
+        return [
+            Clue(
+                kind=ClueKind.HEAP,
+                source="AddressSanitizer",
+                line=self._before + data.count(b"\n", 0, match.start()) + 1,
+                text=text,
+                detail=text,
+            )
+        ]
 
     def _summaries(self) -> list[Clue]:
         """What last lines tell that have lost the rest of their reports."""
@@ -107,6 +135,8 @@ class SanitizedPart:
                     module=frame.module.rsplit("/", 1)[-1] if frame.module else None,
                     offset=frame.offset,
                     build_id=frame.build_id,
+                    file=frame.file,
+                    line=frame.line,
                 )
                 for frame in (used.frames if used else ())
             ),

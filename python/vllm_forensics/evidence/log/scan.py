@@ -20,11 +20,12 @@ from vllm_forensics.evidence.log import (
     titles,
     unnamed,
 )
+from vllm_forensics.evidence.log.apple import with_apples_faults
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
-from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines
+from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
 from vllm_forensics.evidence.log.native_stack import (
     NativeBlock,
     is_own_frame,
@@ -38,6 +39,7 @@ from vllm_forensics.evidence.log.python_traceback import (
     link,
 )
 from vllm_forensics.evidence.log.records import Record
+from vllm_forensics.evidence.log.runtimes import PANICS
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.setting import Setting
 from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
@@ -54,13 +56,14 @@ from vllm_forensics.model.incident import (
     IncidentReading,
 )
 
-_STOPS: Final = (b"reakpoint ", b"stop reason = ")
+_STOPS: Final = (b"reakpoint ", b"stop reason = ", b"ocated by thread T", b"freed by thread T")
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
-    r"stop reason = (?:breakpoint|step|exec|instruction step)"
+    r"stop reason = (?:breakpoint|step|exec|instruction step)|"
+    r"^(?:previously )?(?:allocated|freed) by thread T\d"  # long before the fault
 )
 _STOPPED: Final = 8
-"""So many lines below a debugger's own stop a stack tells of no death."""
+"""So many lines below a debugger's own stop, or an earlier event, a stack tells of no death."""
 _NEEDLES: Final = tuple(
     dict.fromkeys(
         (
@@ -98,6 +101,7 @@ _MENTION: Final = re.compile(
 _SEEN_MAX: Final = 5
 _QUOTED: Final = "Worker failed with error '"
 """What follows is the worker's own error, and the traceback is that of who asked it."""
+_NUMBERED: Final = re.compile(rb"\d{1,2}: ")
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
@@ -157,7 +161,7 @@ class _Scanner:
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
             clues += self._hearsay.alone(self._setting.lines(HEAD))
         clues.sort(key=lambda clue: clue.line)
-        printed = self._setting.printed(clues)
+        printed = with_apples_faults(self._setting.printed(clues), self._setting.lines)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(printed, self._setting.lines)
@@ -204,8 +208,8 @@ class _Scanner:
             position = stop + 1
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
-        raw = raw.removesuffix(b"^M")  # a carriage return, as editors show it
-        if raw.startswith(b"1: ") and self._is_of_r(raw):
+        raw = plain(raw.removesuffix(b"^M"))  # a carriage return, as editors show it
+        if _NUMBERED.match(raw) is not None and self._is_of_r_or_rust(raw):
             return
         for line in map(self._dated, log_lines(raw, self._line)):
             self._lives.note(line)
@@ -232,10 +236,13 @@ class _Scanner:
             self._above = b""
         return line._replace(since=self._now) if self._now is not None else line
 
-    def _is_of_r(self, raw: bytes) -> bool:
-        """R's calls whose numbers lost the blank before them look like a runner's prefix."""
+    def _is_of_r_or_rust(self, raw: bytes) -> bool:
+        """Calls whose numbers lost the blank before them look like a runner's prefix."""
         block = self._blocks.get("")
-        if not isinstance(block, NativeBlock) or block.source != "R":
+        if not isinstance(block, NativeBlock):
+            return False
+        is_rusts = block.source == PANICS.source and (b"::" in raw or b" at /" in raw)
+        if not is_rusts and (block.source != "R" or not raw.startswith(b"1: ")):
             return False
         return block.feed(LogLine(self._line, "", raw[:_MAX_CALL].decode("utf-8", "replace")))
 

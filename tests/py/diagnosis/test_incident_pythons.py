@@ -1,0 +1,165 @@
+"""How Python and its extensions die, as people paste it: cut, escaped, and on every system."""
+
+import pytest
+
+from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Death
+
+GAVE_UP = "Program received signal SIGSEGV, Segmentation fault.\n"
+
+
+def death(log: str) -> Death:
+    incident = explain_incident(parse_incident_log([log.encode()]), "log")
+    assert incident is not None
+    return incident.first_death
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        "0x60300000c610 is located 8 bytes to the right of 24-byte region [0x6030,0x6048)",
+        "0x60300000c610 is located 0 bytes after 32-byte region [0x60300000c5f0,0x60300000c610)",
+        "0x60300000c610 is located 4 bytes inside of 32-byte region [0x60300000c60c,0x603c)",
+        "0x60300000c610 is located 2 bytes before global variable 'table' defined in 'pool.c'",
+    ],
+)
+def test_the_end_of_a_sanitizers_report_tells_a_bad_access_and_no_place(region: str) -> None:
+    first = death(
+        "    #55 0x0001047657cc in Py_RunMain+0x974 (python3.14:arm64+0x1002ad7cc)\n\n"
+        f"{region}\nallocated by thread T0 here:\n"
+        "    #0 0x000105309330 in malloc+0x78 (libclang_rt.asan_osx_dynamic.dylib+0x3d330)\n"
+        "    #1 0x00010eda39f4 in pool_new+0x38 (_pool.so:arm64+0xa79f4)\n"
+        "    #2 0x00010eda4000 in pool_init+0x10 (_pool.so:arm64+0xa8000)\n"
+    )
+
+    assert first.cause.kind is CauseClass.HEAP_CORRUPTION
+    assert (first.module, first.function) == (None, None)
+
+
+def test_a_sanitizers_own_comparison_is_no_place() -> None:
+    source = "../../../../src/libsanitizer/sanitizer_common/sanitizer_common_interceptors.inc"
+    first = death(
+        "==42==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x603000001234 at pc "
+        "0x7ffff7659 bp 0x7fff sp 0x7ffe\nREAD of size 4 at 0x603000001234 thread T0\n"
+        f"    #0 0x7ffff7659 in MemcmpInterceptorCommon(void*, void*, unsigned long) {source}:861\n"
+        f"    #1 0x7ffff7660 in __interceptor_memcmp {source}:892\n"
+        "    #2 0x7fffb38ff in pool::same(char const*) (/opt/app/_pool.so+0x2af321)\n"
+    )
+
+    assert (first.module, first.function) == ("_pool.so", "pool::same")
+
+
+@pytest.mark.parametrize(
+    "fast",
+    [
+        "__strlen_asimd () at ../sysdeps/aarch64/multiarch/strlen_asimd.S:195",
+        "__strlen_asimd ()",
+        "__memcpy_ssse3_back ()",
+        "0x00007f1be0001234 in __strcasecmp_l_avx2 () from /lib/x86_64-linux-gnu/libm.so.6",
+        "hidden_helper () at ./nptl/pthread_kill.c:44",
+    ],
+)
+def test_the_c_librarys_functions_for_each_processor_are_no_place(fast: str) -> None:
+    first = death(f"{GAVE_UP}#0  {fast}\n#1  0x00007f1be0001534 in take (pool=0x0) at pool.c:88\n")
+
+    assert first.function == "take"
+
+
+def test_the_beginning_of_an_extension_is_its_own() -> None:
+    first = death(
+        f"{GAVE_UP}#0  0x0000aaaa0c4c in PyUnicode_New (u=0x0) at Objects/unicodeobject.c:1\n"
+        "#1  0x0000fffff7731534 in PyInit__pool () from /opt/app/_pool.so\n"
+    )
+
+    assert (first.module, first.function) == ("_pool.so", "PyInit__pool")
+
+
+def test_pythons_calls_stand_in_the_message_of_a_c_plus_plus_exception() -> None:
+    first = death(
+        "terminate called after throwing an instance of 'pybind11::error_already_set'\n"
+        "  what():  KeyError: 'pool'\n\nAt:\n"
+        "  /opt/app/take.py(88): take\n  /opt/app/serve.py(12): run\n\nAborted (core dumped)\n"
+    )
+
+    assert (first.signal, first.python_function) == ("SIGABRT", "take")
+
+
+def test_python_on_windows_hears_of_an_exception_before_who_may_catch_it() -> None:
+    dump = (
+        "Windows fatal exception: access violation\n\nCurrent thread 0x00001234 (most recent call "
+        'first):\n  File "C:\\app\\serve.py", line 8 in take\n'
+    )
+    alone, ended = death(dump), death(f"{dump}\nProcess finished with exit code -1073741819\n")
+
+    assert (alone.signal, alone.cause.certainty) == ("SIGSEGV", Certainty.LIKELY)
+    assert ended.cause.kind is CauseClass.NATIVE_FAULT
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "# Crash in our service\n\nmacOS 14.2, Python 3.11\n\n$ python serve.py\nBus error\n",
+        "$ python serve.py\nBus error: 10\n",
+        "Process finished with exit code 138 (interrupted by signal 10: SIGBUS)\n",
+        "Exception Type:        EXC_BAD_ACCESS (SIGBUS)\n",
+    ],
+)
+def test_a_bus_error_of_macos_is_a_fault(log: str) -> None:
+    first = death(log)
+
+    assert (first.signal, first.cause.kind) == ("SIGBUS", CauseClass.NATIVE_FAULT)
+
+
+def test_a_bus_error_elsewhere_is_the_machines() -> None:
+    log = "Ubuntu 22.04 in docker, built on macOS\n\n$ python serve.py\nBus error (core dumped)\n"
+
+    assert death(log).cause.kind is CauseClass.ENVIRONMENT
+
+
+@pytest.mark.parametrize(
+    ("log", "function"),
+    [
+        (
+            "+ thread \\#1: tid = 4242, 0x00007f1be0001234 libc.so.6\\`\\_\\_GI_raise(sig=6) + 55, "
+            "name = 'python', stop reason = signal SIGABRT\n"
+            "+ frame \\#0: 0x00007f1be0001234 libc.so.6\\`\\_\\_GI_raise(sig=6) + 55\n"
+            "frame \\#1: 0x00007f1be0001334 libc.so.6\\`\\_\\_GI_abort + 362\n"
+            "frame \\#2: 0x00007f1be0001434 \\_pool.so\\`take(pool=0x0000000000000000) + 32\n",
+            "take",
+        ),
+        (
+            f"{GAVE_UP}#0  0x00007f1be0001234 in ns::Pool&lt;int&gt;::take (this=0x0, "
+            "n=&lt;optimized out&gt;) at pool.h:8\n",
+            "ns::Pool<int>::take",
+        ),
+    ],
+)
+def test_what_a_page_escaped_is_read_as_it_was(log: str, function: str) -> None:
+    assert death(log).function == function
+
+
+def test_a_panics_frames_may_have_lost_their_indentation_and_their_ends() -> None:
+    first = death(
+        "thread '<unnamed>' panicked at 'called `Option::unwrap()` on a `None` value', "
+        "src/pool.rs:8:26\nstack backtrace:\n"
+        "0: rust_begin_unwind             at /rustc/77/library/std/src/panicking.rs:584:5   1: "
+        "core::\npanicking::panic_fmt             at /rustc/77/library/core/src/panicking.rs:14:3\n"
+        "2: pool::take\n3: pool::serve::run\n"
+    )
+
+    assert first.function == "pool::take"
+
+
+@pytest.mark.parametrize("words", ["the kernel restarted after that", "The kernel is restarting"])
+def test_a_kernel_that_restarts_had_died(words: str) -> None:
+    first = death(f"# Kernel restarting with importing pool\n\nI ran import pool,\n{words}.\n")
+
+    assert first.cause.kind is CauseClass.UNKNOWN
+
+
+def test_what_is_done_after_a_restart_tells_of_no_death() -> None:
+    log = "After the kernel restarted, I have to run all cells again. How can I avoid that?\n"
+
+    assert explain_incident(parse_incident_log([log.encode()]), "log") is None
