@@ -48,6 +48,8 @@ _TITLE: Final = 3
 """A text's title stands on one of so many lines."""
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
+_KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
+"""What a parent calls all of its children."""
 _NUMBER: Final = re.compile(r"\d+")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
 """What a process says of itself."""
@@ -118,7 +120,10 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
-    named = sorted(told, key=lambda clue: (clue.source == _SHELL, subject_pid(clue) != pid))
+    named = sorted(
+        told,
+        key=lambda clue: (clue.source == _SHELL, subject_pid(clue) != pid, clue.name in _KINDS),
+    )
     names = list(filter(None, map(_name, named))) if is_known else []
     name = next(iter(names), None)
     name = next((one for one in names if one == f"{name}.exe"), name)

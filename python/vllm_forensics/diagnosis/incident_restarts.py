@@ -17,6 +17,7 @@ _MAX_LIVES: Final = 64
 """More lives than `most` are not told one by one: the first ones and the last."""
 _LONG_S: Final = 3_600.0
 """Peers wait for a dead one for half an hour at most: gloo's timeout."""
+_RAISED: Final = {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}
 _OF_ITS_OWN: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY}
 
 
@@ -28,8 +29,10 @@ def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[Incident
     """
     lives: list[list[Clue]] = []
     dead = _Dead()
+    reborn = _reborn(reading.processes)
     for part in cut_at_starts(reading):
-        if lives and not dead.died_again(part):
+        is_anew = bool(lives) and _is_between(reborn, lives[-1], part[0]) and _was_noticed(part)
+        if lives and not is_anew and not dead.died_again(part):
             lives[-1].extend(part)
         else:
             lives.append(part)
@@ -38,7 +41,6 @@ def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[Incident
         return (reading,)
     if len(lives) > most:
         lives = [*lives[: most - 1], lives[-1]]
-    reborn = _reborn(reading.processes)
     starts = [0, *(_start(*pair, reborn) for pair in pairwise(lives))]
     ends = [*starts[1:], reading.lines + 1]
     return tuple(
@@ -48,6 +50,9 @@ def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[Incident
             processes=tuple(
                 one for one in reading.processes if one.first_line < end and one.last_line >= start
             ),
+            # what was announced in a life before, or said at the end, is none of this one's
+            stopped=reading.stopped if (reading.stopped or 0) >= start else None,
+            succeeded=reading.succeeded and end > reading.lines,
         )
         for life, start, end in zip(lives, starts, ends, strict=True)
     )
@@ -68,16 +73,28 @@ def cut_at_starts(reading: IncidentReading) -> Iterator[list[Clue]]:
     reborn = _reborn(reading.processes)
     for clue in reading.clues:
         now = (clock_s(clue.time), uptime_s(clue.time))
-        above = part[-1].line if part else 0
-        is_reborn = bisect_right(reborn, clue.line) > bisect_right(reborn, above)
+        is_reborn = _is_between(reborn, part, clue)
         is_start = is_reborn or clue.kind is ClueKind.START
-        if has_death and (is_start or _comes_late(clue, now, last)):
+        has_ended = has_death or (is_reborn and _was_noticed(part))
+        if has_ended and (is_start or _comes_late(clue, now, last)):
             yield part
             part, has_death = [], False
         part.append(clue)
         has_death = has_death or (is_death(clue) and not clue.is_told)
         last = [before if at is None else at for at, before in zip(now, last, strict=True)]
     yield part
+
+
+def _is_between(reborn: Sequence[int], part: Sequence[Clue], clue: Clue) -> bool:
+    """Did everything begin anew between a part's last clue and this one?"""
+    above = part[-1].line if part else 0
+    return bisect_right(reborn, clue.line) > bisect_right(reborn, above)
+
+
+def _was_noticed(part: Sequence[Clue]) -> bool:
+    """Did others notice an end, though no signal is told? An exception alone may be survived."""
+    kinds = {clue.kind for clue in part if not clue.is_told}
+    return ClueKind.CHILD in kinds or (bool(kinds & _RAISED) and ClueKind.ECHO in kinds)
 
 
 def _comes_late(clue: Clue, now: Sequence[float | None], last: Sequence[float | None]) -> bool:
@@ -101,6 +118,7 @@ def _reborn(processes: Sequence[SeenProcess]) -> list[int]:
     for one in sorted(processes, key=lambda one: one.first_line):
         if one.name in seen and last < one.first_line:
             found.append(one.first_line)
+            seen.clear()  # the others of the new life write their first lines later
         if role_of_name(one.name) not in {None, ProcessRole.RAY_ACTOR}:
             seen.add(one.name)
         last = max(last, one.last_line)

@@ -2,6 +2,8 @@
 
 from tests.py.support.incidents import incidents_of
 
+from vllm_forensics.model.incident import CauseClass
+
 BANNER = "(APIServer pid={api}) INFO 01-15 08:1{api}:00 [api.py:1] vLLM API server version 0.11.0"
 DEATH = "(Worker_TP0 pid={pid}) Fatal Python error: Segmentation fault"
 ECHO = "(APIServer pid={api}) ERROR 01-15 08:1{api}:09 [a.py:1] EngineDeadError: EngineCore died"
@@ -161,3 +163,85 @@ def test_the_stack_below_systemds_record_is_of_its_process() -> None:
     death = incident.first_death
     assert (death.pid, death.name, death.function) == (42, "a-long-program-", "take")
     assert not incident.echoes
+
+
+def served(pid: int, *end: str) -> tuple[str, ...]:
+    """A server whose only worker ends, as its parent sees."""
+    return (
+        f"(EngineCore pid={pid}) INFO 01-15 08:12:40 [core.py:71] started",
+        f"(Worker_TP0 pid={pid + 1}) INFO 01-15 08:12:41 [worker.py:59] ready",
+        *end,
+        f"(EngineCore pid={pid}) ERROR 01-15 08:12:45 [core.py:75] Worker proc VllmWorker-0 died "
+        "unexpectedly, shutting down executor.",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/core.py", line 84, in engine',
+        "    replies.append(pipe.recv())",
+        "EOFError",
+    )
+
+
+RAISED = (
+    "Process VllmWorker-0:",
+    "Traceback (most recent call last):",
+    '  File "/opt/app/pool.py", line 22, in take',
+    "    raise ValueError(name)",
+    "ValueError: block 7 is not free",
+)
+FAULT = (
+    "Fatal Python error: Segmentation fault",
+    "Current thread 0x00007f1be0000740 (most recent call first):",
+    '  File "/opt/app/pool.py", line 22 in take',
+)
+
+
+def test_lives_that_end_in_different_ways_are_told_one_by_one() -> None:
+    lives = (
+        *(served(10, *RAISED), served(20, *FAULT)),
+        *(served(30), served(40, *RAISED), served(50, *FAULT)),
+    )
+
+    incidents = incidents_of(*(line for one in lives for line in one), "all done, exit status 0")
+
+    deaths = [incident.first_death for incident in incidents]
+    assert [(death.pid, death.cause.kind) for death in deaths] == [
+        (11, CauseClass.PYTHON_EXCEPTION),
+        (21, CauseClass.NATIVE_FAULT),
+        (31, CauseClass.UNKNOWN),
+        (41, CauseClass.PYTHON_EXCEPTION),
+        (51, CauseClass.NATIVE_FAULT),
+    ]
+    assert all(len(incident.echoes) >= 1 for incident in incidents)
+    assert {process.pid for process in incidents[3].processes} == {40, 41}
+
+
+def test_an_exception_that_nobody_noticed_ends_no_served() -> None:
+    healthy = (
+        "(EngineCore pid=30) INFO 01-15 08:12:40 [core.py:71] started",
+        *RAISED[1:],
+        "(EngineCore pid=30) INFO 01-15 08:12:48 [core.py:72] 12 requests done",
+    )
+
+    incidents = incidents_of(*served(20, *FAULT), *healthy)
+
+    assert [incident.first_death.pid for incident in incidents] == [21]
+
+
+def test_a_stop_that_was_announced_in_one_life_is_none_of_the_next() -> None:
+    stop = (
+        "(EngineCore pid=20) INFO 01-15 08:12:44 [launcher.py:99] Received SIGTERM, shutting down"
+    )
+
+    incidents = incidents_of(*served(10, *FAULT), stop, *served(20), *served(30))
+
+    assert incidents[0].first_death.pid == 11
+    assert incidents[-1].first_death.pid == 31
+
+
+def test_a_parents_word_for_all_its_children_is_no_name() -> None:
+    (incident,) = incidents_of(
+        *served(20),
+        "(EngineCore pid=20) INFO 01-15 08:12:45 [core.py:90] worker process 21 exited with code "
+        "-9",
+    )
+
+    assert (incident.first_death.name, incident.first_death.pid) == ("VllmWorker-0", 21)
