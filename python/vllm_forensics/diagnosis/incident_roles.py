@@ -91,5 +91,12 @@ def role_of_clue(clue: Clue) -> ProcessRole | None:
     role = role_of_name(clue.writer) or role_of_frames(clue.python) or role_of_name(clue.name)
     if role is None and _RANK.search(clue.detail or "") is not None:
         return ProcessRole.WORKER
+    if role is None and any(_is_childs(call) for call in clue.python):
+        return ProcessRole.WORKER
     # vLLM's names are known; any other class in front of a pid is an actor's.
     return role or (ProcessRole.RAY_ACTOR if clue.is_tagged else None)
+
+
+def _is_childs(call: PythonCall) -> bool:
+    """Is it multiprocessing's first call in a process that it started?"""
+    return call.function == "_bootstrap" and call.file.endswith("/multiprocessing/process.py")

@@ -32,6 +32,7 @@ from vllm_forensics.evidence.log.native_stack import (
 )
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
+from vllm_forensics.evidence.log.own_prefix import OwnPrefixes
 from vllm_forensics.evidence.log.prompts import with_programs
 from vllm_forensics.evidence.log.py_spy import SpyBlock
 from vllm_forensics.evidence.log.python_traceback import (
@@ -134,6 +135,7 @@ class _Scanner:
         self._hearsay = Hearsay()
         self._unsigned = Unsigned()
         self._links: dict[str, tuple[Follows, int]] = {}
+        self._prefixes = OwnPrefixes()
 
     def feed(self, piece: bytes) -> None:
         """Read one more piece of the log."""
@@ -211,7 +213,15 @@ class _Scanner:
         raw = plain(raw.removesuffix(b"^M"))  # a carriage return, as editors show it
         if _NUMBERED.match(raw) is not None and self._is_of_r_or_rust(raw):
             return
-        for line in map(self._dated, log_lines(raw, self._line)):
+        self._note_above(raw)
+        bare = self._prefixes.taken_off(raw)
+        time = last_time(raw) if len(bare) < len(raw) else None
+        for one in log_lines(bare, self._line):
+            line = self._dated(one if time is None else one._replace(time=one.time or time))
+            if has_needle:
+                begun = self._learned(bare, line)
+                if begun is not None:  # it may be a heading with a process's name
+                    self._record.note(begun)
             self._lives.note(line)
             stream = self._unsigned.stream_of(line, self._blocks)
             block = self._blocks.get(stream)
@@ -225,6 +235,21 @@ class _Scanner:
                     continue
             if has_needle:
                 self._phrase(line)
+
+    def _learned(self, raw: bytes, line: LogLine) -> LogLine | None:
+        """What begins in the line behind a prefix that nobody knows."""
+        begun = self._prefixes.learn(raw, line.text)
+        return line._replace(text=begun) if begun is not None else None
+
+    def _note_above(self, raw: bytes) -> None:
+        """A child may have any name: its heading is looked for right above a traceback."""
+        if not self._above or b"Traceback (most" not in raw:
+            return
+        above = self._above.removesuffix(b"\n").rpartition(b"\n")[2]
+        if b"Process " in above:
+            above = self._prefixes.taken_off(above)
+            for line in log_lines(above, self._line - 1):
+                self._record.note(self._learned(above, line) or line)
 
     def _dated(self, line: LogLine) -> LogLine:
         """The line; a crash handler writes no time, so it has that of what stands above it."""
