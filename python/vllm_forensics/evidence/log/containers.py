@@ -103,7 +103,8 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "exited with code ",
-            r"(?:^|\W)(?:(?<=child |orker )(?P<pid>\d{1,20})|(?P<name>(?!\d{1,80} )[\w.-]{1,80})) "
+            r"(?:^|\W)(?:(?<=child |orker )(?P<pid>\d{1,20})|"
+            r"(?P<name>(?!(?:\d{1,80}|[Cc]ontainer|[Pp]ro\w{4,5}|[Cc]ommand|[Ii]t) )[\w.-]{1,80})) "
             r"exited with code (?P<exit>\d{1,3})\b",
             "api-1 exited with code 139",
             of_another=True,
@@ -111,7 +112,8 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "Exited",
-            r"\bExited ?\((?P<exit>\d{1,3})\)(?:\s|$)",
+            r"\bExited ?\((?P<exit>\d{1,3})\)(?: .{3,40}? ago\s{2,80}(?:\S.{0,80}?\s{2,80})?"
+            r"(?P<name>[A-Za-z0-9][\w.-]{1,80})\s{0,80}$|\s|$)",
             'a1b2c3d4e5f6   serve:1   "python serve.py"   2 hours ago   Exited (139) 5 minutes ago',
             of_another=True,
         ),

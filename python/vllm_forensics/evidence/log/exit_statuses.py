@@ -300,7 +300,7 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "signal: ",
-            r"(?:\b(?P<name>(?!(?:Runtime|process|command|child|it) )[\w.-]{2,40}) "
+            r"(?:\b(?P<name>(?!(?i:runtime|process|command|child|it) )[\w.-]{2,40}) "
             r"(?:exited|terminated|died|crashed|failed)(?: unexpectedly| with error)?: |"
             r"^|[:=] ?\"?)"
             r"signal: (?P<signal>killed|segmentation fault|aborted|bus error|"

@@ -14,7 +14,7 @@ from typing import Final, TypedDict, Unpack
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.needles import Words
 from vllm_forensics.evidence.log.prose import Voice, is_code, voice_of
-from vllm_forensics.evidence.log.sentence_names import process_named
+from vllm_forensics.evidence.log.sentence_names import process_named, somebody
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 from vllm_forensics.model.signals import signal_name, signal_number
 
@@ -133,6 +133,8 @@ class PhraseBook:
             is_nameless = phrase.of_another and not (told["name"] or told["pid"])
             if phrase.in_prose and is_nameless and _ENDS.match(text, match.start()) is not None:
                 told["name"] = process_named(match, is_verb=True)
+            if voice is Voice.TOLD and told["name"]:
+                told["name"] = somebody(told["name"])
             told["is_told"] = voice is Voice.TOLD and (is_own or phrase.kind in _TOLD)
             return phrase.kind, source, told
         return None

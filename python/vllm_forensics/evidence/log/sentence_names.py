@@ -100,7 +100,7 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     text, start = crash.string, crash.start()
     before = text[:start]
     if (victim := _VICTIM.match(text, crash.end())) is not None:
-        return _somebody(victim["name"] or victim["bare"])
+        return somebody(victim["name"] or victim["bare"])
     who = (
         _WHO.search(text, 0, start)
         or _WITHIN.match(text, crash.end())
@@ -110,13 +110,14 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         return who["name"]
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
-        return _somebody(words.rpartition(" ")[2].strip("`\"'"))
+        return somebody(words.rpartition(" ")[2].strip("`\"'"))
     started = _STARTED.search(text)
-    name = _somebody(started["name"]) if started is not None else None
+    name = somebody(started["name"]) if started is not None else None
     return name or _subject_of(text, before, is_verb=is_verb)
 
 
-def _somebody(name: str) -> str | None:
+def somebody(name: str) -> str | None:
+    """The name; None where it is a word that names nobody."""
     return name if _NOBODY.match(name) is None else None
 
 
@@ -140,4 +141,4 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     if subject["unit"] and not subject["quote"] and not set(name) & set("-_"):
         return None  # `Docker container crashes`
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
-    return (_somebody(name) if is_named else None) or kind
+    return (somebody(name) if is_named else None) or kind

@@ -300,3 +300,25 @@ def test_an_oops_is_told_in_the_kernels_words() -> None:
     assert (first.pid, first.name, first.function) == (4242, "serve", "take")
     assert "of the kernel itself" in first.cause.detail
     assert "general protection fault: 0000 [#1]" in first.cause.detail
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("api-1 exited with code 139", "api-1"),
+        ("container exited with code 139", None),
+        ("but when I run the container it automatically exited with code 139", None),
+        ("08:12:45 Command exited with error: signal: segmentation fault (core dumped)", None),
+        (
+            '7b606d820b89  pool:1  "/init.sh"  15 hours ago  Exited (139) 15 hours ago  merry_cat',
+            "merry_cat",
+        ),
+        (
+            '7b606d820b89  pool:1  "serve"  2 days ago  Exited (139) 2 hours ago  80/tcp  api',
+            "api",
+        ),
+        ('7b606d820b89  pool:1  "/init.sh"  15 hours ago  Exited (139) 15 hours ago', None),
+    ],
+)
+def test_a_container_has_its_name_and_no_other_word(line: str, name: str | None) -> None:
+    assert death(f"{line}\n").name == name
