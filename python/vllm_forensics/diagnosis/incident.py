@@ -12,7 +12,12 @@ from vllm_forensics.diagnosis.incident_causes import cause_of
 from vllm_forensics.diagnosis.incident_clues import MACHINES, subject_pid
 from vllm_forensics.diagnosis.incident_echoes import echoes_of, is_a_parents_word
 from vllm_forensics.diagnosis.incident_first import first_death, is_of_a_stop
-from vllm_forensics.diagnosis.incident_hearsay import hearsay_of, is_asked_for
+from vllm_forensics.diagnosis.incident_hearsay import (
+    hearsay_of,
+    is_asked_for,
+    name_titled,
+    place_titled,
+)
 from vllm_forensics.diagnosis.incident_names import with_numbers
 from vllm_forensics.diagnosis.incident_processes import processes_of
 from vllm_forensics.diagnosis.incident_restarts import lives_of
@@ -43,9 +48,6 @@ _MAX_EVIDENCE: Final = 12
 _LAST_LINES: Final = 8
 """What a process wrote before it died may stand so far below: two streams were joined."""
 _IMPORT: Final = "<frozen importlib"
-_MARKS: Final = re.compile(r"(?:# |\[[^\]]{1,40}\] ?|(?:[Bb]ug|BUG|[Ii]ssue|[Ee]rror): ?){0,4}")
-_TITLE: Final = 3
-"""A text's title stands on one of so many lines."""
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
@@ -117,6 +119,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
         programs = {clue.name for clue in told if clue.native and clue.name is not None}
         place = _named(list(filter(None, places)), programs) or asserted_place(told)
+        place = place or place_titled(first, reading)
     python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
@@ -142,7 +145,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
-    name = name or _as_titled(first, reading)
+    name = name or name_titled(first, reading)
     role = role or role_of_name(name)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
@@ -169,16 +172,6 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     return replace(
         death, evidence=tuple(EvidenceLine(line=line, text=text) for line, text in lines)
     )
-
-
-def _as_titled(first: Clue, reading: IncidentReading) -> str | None:
-    """Who died as the title says, where the log tells the same death and not whose it was."""
-    title = next((clue for clue in reading.clues if clue.kind is ClueKind.HEARSAY), None)
-    if title is None or title.line > _TITLE or len(reading.processes) > 0:
-        return None
-    begin = _MARKS.match(title.text)
-    is_subject = begin is not None and title.text.startswith(title.name or "\n", begin.end())
-    return title.name if is_subject and title.signal in {None, first.signal} else None
 
 
 def _unfinished(reading: IncidentReading) -> Iterator[Clue]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.model.incident import OOPS, Clue, ClueKind
+from vllm_forensics.model.incident import OOPS, Clue, ClueKind, IncidentReading, NativeCall
 
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
 _DUMPS: Final = "faulthandler"
 _BACKTRACE: Final = "backtrace()"
+_MARKS: Final = re.compile(r"(?:# |\[[^\]]{1,40}\] ?|(?:[Bb]ug|BUG|[Ii]ssue|[Ee]rror): ?){0,4}")
+_TITLE: Final = 3
+"""A text's title stands on one of so many lines."""
 
 
 def hearsay_of(first: Clue, account: Sequence[Clue], clues: Sequence[Clue]) -> tuple[Clue, ...]:
@@ -37,6 +41,35 @@ def is_asked_for(first: Clue) -> bool:
     """Was the stack, for all that is known, printed by a healthy process that was asked to?"""
     is_dump = first.source in {_DUMPS, _BACKTRACE}
     return first.kind is ClueKind.STACK and is_dump and first.signal is None
+
+
+def name_titled(first: Clue, reading: IncidentReading) -> str | None:
+    """Who died as the title says, where the log tells the same death and not whose it was."""
+    title = _title(first, reading)
+    if title is None:
+        return None
+    begin = _MARKS.match(title.text)
+    is_subject = begin is not None and title.text.startswith(title.name or "\n", begin.end())
+    return title.name if is_subject else None
+
+
+def place_titled(first: Clue, reading: IncidentReading) -> NativeCall | None:
+    """Where it died as the title says: in a library, or in what can only be a function."""
+    title = _title(first, reading)
+    place = next(iter(title.native), None) if title is not None else None
+    if title is None or place is None:
+        return None
+    name = place.function
+    is_sure = name is None or "::" in name or f"{name}(" in title.text or f"`{name}`" in title.text
+    return place if is_sure else None
+
+
+def _title(first: Clue, reading: IncidentReading) -> Clue | None:
+    """Somebody's title of the same death, where the text is of one process."""
+    title = next((clue for clue in reading.clues if clue.kind is ClueKind.HEARSAY), None)
+    if title is None or title.line > _TITLE or len(reading.processes) > 0:
+        return None
+    return title if title.signal in {None, first.signal} else None
 
 
 def _is_unfinished(first: Clue) -> bool:

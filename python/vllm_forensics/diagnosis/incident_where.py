@@ -53,7 +53,7 @@ _HANDLERS: Final = re.compile(
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 _ENDS: Final = re.compile(
-    r"_{0,2}(?:GI_)?abort$|panic$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
+    r"_{0,2}(?:GI_)?abort(?:\(\))?$|panic$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
     r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
 )
 """The last functions of the C library, of Go, Qt, V8 and Node."""
@@ -123,6 +123,8 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
 def fault_index(calls: tuple[NativeCall, ...]) -> int:
     """Where the stack begins below what handled the signal, or ended the process."""
     start = max(_above_the_signal(calls), _below_the_end(calls))
+    while start < len(calls) - 1 and _ASSERTION.search(calls[start].function or "") is not None:
+        start += 1
     return start + _is_of_assertion(calls, start)
 
 

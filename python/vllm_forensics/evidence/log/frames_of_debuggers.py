@@ -62,11 +62,20 @@ DEBUGGERS: Final = (
         example="00 000000e1`2a5fd6a8 00007ffd`3e1f1234     example!ns::f+0x14",
         # [0x0]   example!ns::f+0x14; and without symbols example+0x1234
         pattern=r"\s*(?:\[0x[0-9a-f]{1,3}\]|#? ?[0-9a-f]{2})\s{1,4}"
-        r"(?:(?:\(Inline\)|[0-9a-f]{8}`[0-9a-f]{8})\s{1,4}[0-9a-f-]{8,9}`?[0-9a-f-]{0,8}\s{1,6})?"
+        r"(?:(?:\(Inline(?: Function)?\)|[0-9a-f]{8}`[0-9a-f]{8})\s{1,4}"
+        r"[0-9a-f-]{8,9}`?[0-9a-f-]{0,8}\s{1,6})?"
         r"(?P<module>[A-Za-z_][\w.-]{0,120})"
         r"(?:!(?P<function>[^\s+][^+]{0,400}?))?\+(?P<offset>0x[0-9a-f]{1,12})\b",
         begins=r"[\[#0-9a-f]",
         holds="+0x",
+    ),
+    Form(
+        writer="WinDbg, of what was inlined",
+        example=r"00 (Inline Function) --------`--------     example!ns::f [D:\src\f.h @ 3522] ",
+        pattern=r"\s*[0-9a-f]{2} \(Inline(?: Function)?\)\s{1,4}-{8}`?-{0,8}\s{1,6}"
+        r"(?P<module>[A-Za-z_][\w.-]{0,120})!(?P<function>[A-Za-z_~][^\s\[+]{1,400})",
+        begins="[0-9a-f]",
+        holds="(Inline",
     ),
     Form(
         writer="Visual Studio",

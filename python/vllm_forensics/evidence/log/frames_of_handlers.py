@@ -49,7 +49,7 @@ HANDLERS: Final = (
         writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
         example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
         pattern=r"\s*(?:(?:\d{1,6}\s{1,3})?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
-        r"(?P<module>(?!0x|\d{1,6}\s)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
+        r"(?P<module>(?!0x|\d{1,6}\s|\.\d)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
         r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]"
         r"(?: (?!\(?\S{1,240}:[\d?]{1,9}\)?$)(?P<function>\S.{0,400}))?",

@@ -13,7 +13,7 @@ JULIA: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "ignal ",
-            r"^(?:\[?(?P<pid>\d{1,9})\] ?)?[Ss]ignal \(?(?P<signal>\d{1,2})(?:\.\d)?\)?"
+            r"^\s{0,8}(?:\[?(?P<pid>\d{1,9})\] ?)?[Ss]ignal \(?(?P<signal>\d{1,2})(?:\.\d)?\)?"
             r"(?: \(-?\d{1,2}\))?: (?:[Ss]egmentation fault|Bus error|Aborted|Abort trap|"
             r"Illegal instruction|Floating point exception|[Uu]nknown signal)",
             "[4242] signal (11.1): Segmentation fault",

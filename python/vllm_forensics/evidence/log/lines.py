@@ -109,6 +109,8 @@ _UNIT: Final = re.compile(
     r"(?:^| )(?:(?P<name>[^\s:\[\]=#]{1,64})\[(?P<pid>\d{1,9})\]:|\[[\w.-]{1,80}:(?P<mpi>\d{1,9})"
     r"(?::\d{1,9}){0,2}\])$"
 )
+_UNNUMBERED: Final = re.compile(r"[^\s:\[\]=#]{1,64} (?P<name>[^\s:\[\]=#]{1,64}):")
+"""syslog's of a program that gives no number: host program:"""
 _RANK: Final = re.compile(r"\[(?P<rank>(?:default|rank|Rank )\d{1,5})\]")
 # docker compose: api-1  |
 _SERVICE: Final = re.compile(r"(?:^| )(?!std(?:err|out))([a-z0-9][\w.-]{1,79}) {0,40}\|$")
@@ -277,7 +279,10 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
         return LogLine(
             number, str(pid), text, pid, part or (_RAYLET if _RAYLET in tags else None), time
         )
-    return LogLine(number, writer.rest, text, None, ranks or writer.name or who, time)
+    name = ranks or writer.name or who
+    if name is None and time is not None and (unit := _UNNUMBERED.fullmatch(tags)) is not None:
+        name = unit["name"] if time[0].isalpha() else None
+    return LogLine(number, writer.rest, text, None, name, time)
 
 
 class _Writer(NamedTuple):

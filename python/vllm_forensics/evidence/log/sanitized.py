@@ -10,6 +10,7 @@ from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 from vllm_forensics.model.sanitizer import PrintedReport, Role
 
 _NEEDLE: Final = b"Sanitizer: "
+_FUZZERS: Final = b"libFuzzer: "
 _TAILS_NEEDLE: Final = b" is located "
 _HEAD: Final = 1 << 16
 """The end of a report alone is a short text."""
@@ -22,7 +23,10 @@ _TAIL: Final = re.compile(
 _MAX_KEPT: Final = 1 << 23
 """Of a log so much is kept for the reader: the first reports tell what died first."""
 _MAX_SUMMARIES: Final = 8
-_FATAL: Final = {"AddressSanitizer", "HWAddressSanitizer", "MemorySanitizer"}
+_FUZZER: Final = "libFuzzer"
+_FATAL: Final = {"AddressSanitizer", "HWAddressSanitizer", "MemorySanitizer", _FUZZER}
+_FUZZED: Final = {"deadly-signal": ClueKind.SIGNAL, "timeout": ClueKind.HANG}
+"""Of what libFuzzer's target died, which it names no signal for; else it ended by itself."""
 _SUMMARY: Final = re.compile(
     rb"SUMMARY: (?P<name>Address|HWAddress|Memory)Sanitizer: (?P<kind>[A-Za-z][\w-]{2,60}) "
     rb"(?:\((?P<module>[^()\n]{1,240})\+0x[0-9a-f]{1,16}\)(?: \(BuildId: [0-9a-f]{4,64}\))?|"
@@ -54,6 +58,8 @@ class SanitizedPart:
             return
         if not self._kept:
             at = data.find(_NEEDLE)
+            fuzzed = data.find(_FUZZERS, 0, at if at >= 0 else len(data))
+            at = fuzzed if fuzzed >= 0 else at
             if at < 0 and not lines_before:
                 at = data.find(_TAILS_NEEDLE, 0, _HEAD)
             if at < 0:
@@ -121,8 +127,11 @@ class SanitizedPart:
     def _clue(self, report: PrintedReport) -> Clue:
         signal = _SIGNALS.get(report.kind)
         used = next((event for event in report.chain if event.role is Role.USE), None)
+        kind = ClueKind.HEAP if signal is None else ClueKind.SIGNAL
+        if report.sanitizer == _FUZZER:
+            kind = _FUZZED.get(report.kind, ClueKind.ABORT)
         return Clue(
-            kind=ClueKind.HEAP if signal is None else ClueKind.SIGNAL,
+            kind=kind,
             source=report.sanitizer,
             line=self._before + report.lines[0],
             text=report.summary or f"{report.sanitizer}: {report.kind}",

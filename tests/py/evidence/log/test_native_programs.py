@@ -5,7 +5,8 @@ from tests.py.support.incidents import incident_of
 
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
-from vllm_forensics.model.incident import Death
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Death
 
 GCS = "/opt/ray/core/src/ray/gcs/gcs_server"
 
@@ -237,3 +238,76 @@ def test_a_trace_of_backward_stands_above_its_signal() -> None:
     )
 
     assert (first.signal, first.module) == ("SIGSEGV", "serve")
+
+
+def test_libfuzzer_tells_a_signal_and_its_own_frames_are_no_place() -> None:
+    first = death(
+        "==4242== ERROR: libFuzzer: deadly signal\n"
+        "    #0 0x527a11 in __sanitizer_print_stack_trace /llvm/compiler-rt/lib/asan/a.cc:86:3\n"
+        "    #1 0x457f53 in fuzzer::Fuzzer::CrashCallback() /compiler-rt/lib/fuzzer/F.cpp:2:3\n"
+        "    #2 0x7fdae35963cf  (/lib/x86_64-linux-gnu/libpthread.so.0+0x113cf)\n"
+        "    #3 0x470019 in HandleCmp<long> /llvm/compiler-rt/lib/fuzzer/FuzzerTracePC.cpp:390:26\n"
+        "    #4 0x5511e4 in take_block(unsigned char const*) /src/pool.cc:88:3\n"
+        "SUMMARY: libFuzzer: deadly signal\n"
+    )
+
+    assert (first.pid, first.function) == (4242, "take_block")
+    assert first.cause.kind is CauseClass.NATIVE_FAULT
+    assert first.cause.certainty is not Certainty.PROVED
+
+
+def test_a_fuzzers_timeout_is_a_hang_and_its_limit_an_end_of_its_own() -> None:
+    hung = death("==4242== ERROR: libFuzzer: timeout after 25 seconds\n#0 0x5 in f /a.c:1:1\n")
+    full = death("==4242== ERROR: libFuzzer: out-of-memory (used: 2049Mb; limit: 2048Mb)\n")
+
+    assert hung.cause.kind is CauseClass.HANG
+    assert full.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_syslog_names_a_program_that_gives_no_number() -> None:
+    first = death(
+        "Jan 15 08:12:45 node1 served: fatal error: concurrent map writes\n"
+        "Jan 15 08:12:45 node1 served: goroutine 7 [running]:\n"
+    )
+
+    assert first.name == "served"
+
+
+def test_windbg_numbers_what_was_inlined_too() -> None:
+    first = death(
+        "# The server crashed\n\n"
+        " # Child-SP          RetAddr               Call Site\n"
+        r"00 (Inline Function) --------`--------     pool!ns::flag [D:\src\pool.h @ 88] "
+        "\n06 000000bd`cc4be420 00007ff8`10b0db3a     pool!ns::take+0x8a\n"
+    )
+
+    assert (first.module, first.function) == ("pool", "ns::flag")
+
+
+def test_what_a_failed_assertion_calls_is_no_place() -> None:
+    first = death(
+        "*** Caught signal (Aborted) **\n in thread 7fd1bf371a40 thread_name:serve\n"
+        " 1: (()+0x946e4e) [0x56379eda3e4e]\n 2: (gsignal()+0x38) [0x7fd1bc9fc428]\n"
+        " 3: (abort()+0x16a) [0x7fd1bc9fe02a]\n"
+        " 4: (ns::__ns_assert_fail(char const*, int)+0x26b) [0x56379ef7556b]\n"
+        " 5: (ns::Pool::~Pool()+0xd1) [0x56379f05ba71]\n"
+    )
+
+    assert (first.signal, first.function) == ("SIGABRT", "ns::Pool::~Pool")
+
+
+@pytest.mark.parametrize(
+    ("title", "module", "function"),
+    [
+        ("serve is crashing in libpool.so", "libpool.so", None),
+        ("Segfault in ns::take", None, "ns::take"),
+        ("Segfault in take_block()", None, "take_block"),
+        ("Crash on take_block example", None, None),
+    ],
+)
+def test_a_title_tells_the_place_where_the_log_does_not(
+    title: str, module: str | None, function: str | None
+) -> None:
+    first = death(f"# {title}\n\n```\nSegmentation fault (core dumped)\n```\n")
+
+    assert (first.module, first.function) == (module, function)
