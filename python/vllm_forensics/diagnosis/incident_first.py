@@ -131,7 +131,7 @@ def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Cl
             return None
         noticed = notices.below(clue)
         if first is None:
-            if not _is_consequence(clue, children):
+            if clue.signal is not None or not _is_consequence(clue, children):
                 return clue
         elif noticed is not None and noticed.line <= first.line and first.source not in _ANY_TIME:
             return clue

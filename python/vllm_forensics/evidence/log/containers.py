@@ -10,6 +10,15 @@ from vllm_forensics.model.incident import ClueKind
 CONTAINERS: Final = Family(
     source="the container runtime",
     phrases=(
+        Phrase(  # a row of `kubectl get pods`
+            ClueKind.MEMORY,
+            "OOMKilled",
+            r"(?<![\w.-])(?P<name>[a-z0-9][a-z0-9.-]{2,252}) {1,80}"
+            r"(?P<detail>\d{1,3}/\d{1,3} {1,80}OOMKilled)\b",
+            "serve-74464f6b98-2kj6g   0/1   OOMKilled   4 (57s ago)   2m40s",
+            signal="SIGKILL",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.MEMORY,
             "OOMKilled",

@@ -45,9 +45,9 @@ _FORM: Final = 300
 """So much of a line shows whether it is source code."""
 _DUMP: Final = re.compile(
     r"\s*(?:File \"|(?:Current )?[Tt]hread |#|Traceback|\[\s?\d{1,3}\]|@ +0x|frame #|"
-    r"at [\w/.]{1,200}:\d|$)"
+    r"at [\w/.]{1,200}:\d|\"[\w.-]{1,60}\" ?: |$)"
 )
-"""Lines of a stack, and comments, are neither code nor none."""
+"""Lines of a stack, comments and a document's members are neither code nor none."""
 _STATEMENT: Final = re.compile(
     # Python
     r"\s*(?:(?:async )?def \w|class \w{1,80}[(:]|import \w[\w., ]{0,200}$|from [\w.]{1,99} import |"

@@ -322,3 +322,32 @@ def test_an_oops_is_told_in_the_kernels_words() -> None:
 )
 def test_a_container_has_its_name_and_no_other_word(line: str, name: str | None) -> None:
     assert death(f"{line}\n").name == name
+
+
+def test_a_row_of_pods_names_the_one_that_was_killed() -> None:
+    row = "team   serve-74464f6b98-2kj6g      0/1     OOMKilled   4 (57s ago)   2m40s\n"
+
+    assert death(row).name == "serve-74464f6b98-2kj6g"
+
+
+def test_a_status_within_a_document_is_no_source_code() -> None:
+    first = death(
+        "watching pods shows:\n```\n"
+        '                "lastState": {\n'
+        '                    "terminated": {\n'
+        '                        "containerID": "docker://5954f621c17f",\n'
+        '                        "exitCode": 139,\n'
+        '                        "reason": "Error"\n'
+        "                    }\n                },\n```\n"
+    )
+
+    assert first.signal == "SIGSEGV"
+
+
+def test_openmps_last_words_are_the_cause_of_a_kernel_that_died() -> None:
+    first = death(
+        "The kernel appears to have died. It will restart automatically.\n\n"
+        "OMP: Error #15: Initializing libomp.dylib, but found libiomp5.dylib already initialized.\n"
+    )
+
+    assert first.cause.kind is CauseClass.ENVIRONMENT
