@@ -77,8 +77,12 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
 
 
 def _without_rumours(clues: Sequence[Clue]) -> Sequence[Clue]:
-    """The clues; where people name a signal, what else they say of waiting counts for less."""
-    if not any(clue.kind is ClueKind.HEARSAY and clue.signal is not None for clue in clues):
+    """The clues; what people say of waiting counts for less than a signal or an exception."""
+    if not any(
+        (clue.kind is ClueKind.HEARSAY and clue.signal is not None)
+        or (clue.kind is ClueKind.EXCEPTION and clue.is_told and clue.source == "python")
+        for clue in clues
+    ):
         return clues
     return [one for one in clues if one.kind is not ClueKind.HANG or one.source != "somebody"]
 

@@ -87,7 +87,9 @@ def role_of_clue(clue: Clue) -> ProcessRole | None:
             return ProcessRole.WORKER
         return ProcessRole.ENGINE_CORE if _ENGINE.search(clue.text) else None
     if clue.of_another:
-        return role_of_name(clue.name) or _TELLERS.get(clue.source)
+        told, tellers = role_of_name(clue.name), _TELLERS.get(clue.source)
+        is_vague = tellers is ProcessRole.RAY_ACTOR and told is ProcessRole.WORKER
+        return tellers if told is None or is_vague else told
     role = role_of_name(clue.writer) or role_of_frames(clue.python) or role_of_name(clue.name)
     if role is None and _RANK.search(clue.detail or "") is not None:
         return ProcessRole.WORKER

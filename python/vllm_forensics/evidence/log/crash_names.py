@@ -74,6 +74,11 @@ CRASH: Final = re.compile(
     "\ud06c\ub798\uc2dc"
 )
 """An end, and not of what."""
+MEMORY: Final = re.compile(
+    r"(?ia)(?<![\w.=-])(?:out[ -]of[ -]memory(?: \(OOM\))?(?: error)?|"
+    r"OOM(?:'?ed|ing|s)?(?: error)?)(?![\w-]| errors\b)"
+)
+"""A lack of memory, of which a title does not say whose it was, or whether anybody died of it."""
 EXCEPTION: Final = re.compile(
     r"(?<![A-Za-z0-9_.])(?:[a-z_]\w{0,40}\.){0,6}[A-Z][A-Za-z]{2,50}(?:Error|Exception)\b"
     r"(?:: .{1,160})?"

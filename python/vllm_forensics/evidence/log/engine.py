@@ -121,7 +121,7 @@ VLLM: Final = Family(
             Phrase(
                 ClueKind.ECHO,
                 needle,
-                rf"(?P<detail>{needle}(?:[:(]| (?:while|when|during|after|in)\b|"
+                rf"(?P<detail>{needle}(?:[:(]| (?:while|when|during|after|in|with|on|using)\b|"
                 r"['\">]?\)?\.?\s*$).{0,120})",
                 f"{needle}: x",
             )

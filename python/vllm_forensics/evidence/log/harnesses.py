@@ -248,17 +248,26 @@ SERVERS: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
-            "runner process has terminated: exit status ",
-            r"llama (?P<name>runner) process has terminated: exit status (?P<exit>\d{1,3})\b",
+            "runner process has terminated: exit status",
+            r"llama (?P<name>runner) process has terminated: exit status ?(?P<exit>\d{1,3})\b",
             "Error: llama runner process has terminated: exit status 2",
             of_another=True,
         ),
         Phrase(
             ClueKind.ABORT,  # the last line that it wrote, as its parent tells it
             "runner process ",
-            r"llama (?P<name>runner) process (?:has )?terminated: (?!signal: |exit status |%!)"
+            r"llama (?P<name>runner) process (?:has )?terminated: (?!signal: |exit status|%!)"
             r"(?P<detail>\w.{1,200})",
             "Error: llama runner process has terminated: CUDA error: out of memory",
+            of_another=True,
+        ),
+        Phrase(  # a parent written in Go, in its structured log
+            ClueKind.CHILD,
+            '="exit status ',
+            r"\bmsg=\"(?P<name>[^\"]{2,40}?)(?: process)?(?: has)? "
+            r"(?:terminated|exited|died|crashed|stopped)\b[^\"]{0,60}\""
+            r"[^\"]{0,200}\berr(?:or)?=\"exit status (?P<exit>\d{1,3})\"",
+            'level=ERROR msg="pool runner terminated" error="exit status 2"',
             of_another=True,
         ),
         Phrase(

@@ -18,6 +18,7 @@ from vllm_forensics.evidence.log.crash_names import (
     EXCEPTION,
     HANG,
     HEAP,
+    MEMORY,
     is_verb,
     may_name_a_crash,
     signal_of,
@@ -58,6 +59,13 @@ _SHOWN: Final = 120
 _BARE: Final = 6
 _SHORT: Final = 30
 """A text of so few lines is a message."""
+_OF_MACHINE: Final = re.compile(
+    r"(?i)^(?!.*\b(?:GPU|CUDA|VRAM|HIP|NPU|XPU|Metal)\b).*"
+    r"(?:\b(?:pods?|containers?(?! (?:boot|start|image))|kubernetes|k8s|cgroups?|"
+    r"memory limits?|nodes?|jvm|host|celery)\b|"
+    r"\bOOM(?:'?ed\b|[ -]?kill))"
+)
+"""Of whose memory a title speaks."""
 _JOINED: Final = re.compile(r" ?[/,&+] ?|,? (?:and|or) ")
 _KINDS: Final = {HEAP: ClueKind.HEAP, HANG: ClueKind.HANG}
 HEAD: Final = 60
@@ -88,7 +96,7 @@ class Hearsay:
         if not title.is_marked:
             return None
         self._title = LogLine(title.number, "", title.text)
-        clue = self._told_in(self._title, (DEATH, CRASH), Form.TITLE)
+        clue = self._told_in(self._title, (DEATH, CRASH, MEMORY), Form.TITLE)
         if not self._is_work and (clue is None or clue.signal is None):
             clue = exception_in(self._title, clue) or clue
         self._is_event = clue is None or clue.kind is ClueKind.HEARSAY
@@ -125,6 +133,11 @@ class Hearsay:
                 yield self._told_in(self._title, (HEAP, HANG), Form.TITLE)
             elif not (page.is_fenced(number - 1) or is_printed(text) or is_section(text)):
                 yield self._told_in(LogLine(number, "", text), names, form)
+
+    @property
+    def is_work(self) -> bool:
+        """Is the text a change, a wish or a lesson, in which nobody is believed?"""
+        return self._is_work
 
     def judged(self, clues: Sequence[Clue]) -> Iterator[Clue]:
         """The clues: what a title repeats is told, and one of a change only names its error.
@@ -176,6 +189,12 @@ class Hearsay:
         return replace(_clue(line, found[0]), kind=ClueKind.MENTION, name=None, native=())
 
 
+def _killed(crash: re.Match[str]) -> str | None:
+    """The signal of who runs out of a machine's or a container's memory, and no GPU's."""
+    is_killed = crash.re is MEMORY and _OF_MACHINE.search(crash.string) is not None
+    return "SIGKILL" if is_killed else None
+
+
 def _end(crash: re.Match[str], found: Sequence[re.Match[str]]) -> int:
     """Where several names of one crash end: `double free / memory corruption`."""
     end = crash.end()
@@ -207,7 +226,7 @@ def _clue(line: LogLine, match: re.Match[str]) -> Clue:
         pid=int(pid[1]) if pid is not None else None,
         name=process_named(match, is_verb=is_verb(match)),
         native=(place,) if place is not None else (),
-        signal=signal_of(match) if match.re is DEATH else None,
+        signal=signal_of(match) if match.re is DEATH else _killed(match),
         exit=status_of(match) if match.re is DEATH else None,
         detail=f"as line {line.number} says: {_around(line.text, match)}",
     )

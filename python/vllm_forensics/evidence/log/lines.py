@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.alternatives import Alternative, Alternatives
+from vllm_forensics.evidence.log.flattened import unflattened
 from vllm_forensics.evidence.sanitizer.lines import MAX_TEXT, is_clean, logical_lines
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
@@ -97,6 +98,8 @@ _ENTITY: Final = re.compile(rb"&(?:lt|gt|amp|quot|#39);")
 _ENTITIES: Final = {b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&", b"&quot;": b'"', b"&#39;": b"'"}
 _SHORT: Final = 300
 """Longer lines are not worth keeping."""
+_LONG: Final = 100
+"""Shorter lines were not made of several."""
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""
 PROCESS: Final = re.compile(
@@ -164,7 +167,8 @@ def plain(raw: bytes) -> bytes:
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
-    if _PAD in raw and len(parts := _PADDED.split(raw)) > 1:
+    parts = _PADDED.split(raw) if _PAD in raw else unflattened(raw) if len(raw) > _LONG else [raw]
+    if len(parts) > 1:
         return [line for part in parts for line in log_lines(part, number)]
     if raw and raw[0] in _BEGIN_HEAD:
         line = _below_head(raw, number)

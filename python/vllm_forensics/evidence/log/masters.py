@@ -211,5 +211,12 @@ MASTERS: Final = Family(
             r"^Signal \((?P<signal>\d{1,20})\) received\.",
             "Signal (11) received.",
         ),
+        Phrase(  # Open MPI's, as a title repeats it: below it the signal's own line says more
+            ClueKind.SIGNAL,
+            "Signal code: ",
+            r"^# Signal code: (?:Address not mapped|Invalid permissions) \(\d\)",
+            "# Signal code: Address not mapped (1)",
+            signal="SIGSEGV",
+        ),
     ),
 )

@@ -187,6 +187,7 @@ class NativeBlock:
         return own is not None
 
     def _frame(self, text: str) -> Frame | None:
+        text = text.rstrip()
         if len(text) <= 6 or text.startswith(_NOT_FRAMES):
             return None
         if text.endswith(_REPEATED_END):

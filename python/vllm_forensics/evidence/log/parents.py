@@ -239,16 +239,6 @@ RAY: Final = Family(
             "WARNING worker.py:1619 -- A worker died or was killed while executing task 5d17.",
             of_another=True,
         ),
-        *(  # of a dead actor's record, which a paste may indent by blanks
-            Phrase(
-                ClueKind.CHILD,
-                f"{indent}pid: ",
-                r"^(?: {8}|\t)\s*pid: (?P<pid>\d{1,9})\s*$",
-                f"{indent}pid: 4242",
-                of_another=True,
-            )
-            for indent in ("        ", "\t")
-        ),
         Phrase(
             ClueKind.CHILD,
             "unexpectedly while executing this task",

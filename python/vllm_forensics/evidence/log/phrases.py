@@ -30,6 +30,8 @@ _TOLD: Final = {
 }  # fmt: skip
 _ENDS: Final = re.compile(r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|finish|fail|quit)\w")
 """A verb, and its subject before it."""
+_ENDED: Final = re.compile(r" (?:terminated|exited|died|crashed|failed): $")
+"""The same before a colon, behind which stands how."""
 _SIGNALS_IN_WORDS: Final = (
     ("segmentation", "SIGSEGV"),
     ("segment violation", "SIGSEGV"),
@@ -131,7 +133,8 @@ class PhraseBook:
                 return None
             is_own = phrase.kind in _OWN_WORDS and not phrase.of_another
             is_nameless = phrase.of_another and not (told["name"] or told["pid"])
-            if phrase.in_prose and is_nameless and _ENDS.match(text, match.start()) is not None:
+            is_verbs = _ENDS.match(text, match.start()) or _ENDED.search(text, 0, match.start())
+            if phrase.in_prose and is_nameless and is_verbs is not None:
                 told["name"] = process_named(match, is_verb=True)
             if voice is Voice.TOLD and told["name"]:
                 told["name"] = somebody(told["name"])

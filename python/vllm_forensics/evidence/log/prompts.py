@@ -26,7 +26,9 @@ _TAGS: Final = re.compile(r"</?[a-z]{1,6}>")
 _PREPARES: Final = re.compile(
     r"(?:(?:env|exec|nohup|sudo|doas|time|catchsegv|\w{1,40}=\S{0,200}|"
     r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
-    r"(?:uv|poetry|pipenv|pdm|rye|hatch) run) {1,9}){0,8}"
+    r"(?:uv|poetry|pipenv|pdm|rye|hatch) run|"
+    r"(?:strace|ltrace|valgrind|gdb(?= --args)|timeout|numactl|taskset|nice|setsid|stdbuf)"
+    r"(?: -[oeESpcu] \S{1,80}| -{1,2}[\w=,:.+-]{1,60}| \d[\w.,-]{0,12}){0,9}) {1,9}){0,8}"
 )
 _PROGRAM: Final = re.compile(
     r"[\"']?(?:[^\s/\\\"']{0,100}[/\\]){0,20}(?P<name>[\w.+-]{1,60})[\"']?(?=[\s;&|]|$)"

@@ -28,6 +28,11 @@ _HEADLESS: Final = re.compile(
     r"\s*File \"(?:[^\"]{1,400}\.pyx?|<(?:string|stdin|frozen [\w.]{1,80})>)\", line \d{1,9}, in \S"
 )
 _NAMED: Final = re.compile(r"(?P<type>[A-Z]\w{2,80}) {2,80}Traceback \(most recent call last\)")
+_MESSAGE: Final = re.compile(
+    # vLLM's executor: Exception in worker W while processing method take: no blocks, Traceback (…
+    r"\b(?:[Ee]xception|[Ee]rror) (?:in|while|when|during) [^:]{1,120}: (?P<message>\S.{2,300}?)"
+    r",? (?=Traceback \(most recent call last\))"
+)
 _LAST: Final = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{1,80})(?:: (?P<message>.*)|:? *$)"
 )
@@ -66,7 +71,7 @@ class TracebackBlock:
 
     def __init__(self, line: LogLine) -> None:
         """Begin with its first line."""
-        self._first = line
+        self.first = line
         self.first_line = line.number
         self._frames: list[PythonCall] = []
         bare = line.text.lstrip(" ")
@@ -85,6 +90,9 @@ class TracebackBlock:
         self._type = self._message = ""
         self.name: str | None = None
         """The process, where a heading above the traceback names it."""
+        message = _MESSAGE.search(line.text)
+        self._told = message["message"] if message is not None else None
+        """What stands before the heading in its line."""
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a part of the traceback."""
@@ -132,9 +140,9 @@ class TracebackBlock:
         message, name = self._message, self._type.rpartition(".")[2]
         name = name if message else self._whole(name)
         is_echo = is_echo_of_another(name, message)
-        is_timed = self.last.time is not None or self._first.time is None
+        is_timed = self.last.time is not None or self.first.time is None
         return clue_at(
-            self.last if is_timed else self.last._replace(time=self._first.time),
+            self.last if is_timed else self.last._replace(time=self.first.time),
             ClueKind.ECHO if is_echo else ClueKind.EXCEPTION,
             "python",
             name=self.name,
@@ -144,14 +152,13 @@ class TracebackBlock:
 
     def unfinished(self) -> Clue | None:
         """What a traceback still tells whose end was cut off with the end of the text."""
-        told = self._cut_off()
-        if told is not None or self._end is None or not self._frames or self.last is not None:
-            return told
+        if self._cut_off() is not None or self._end is None or not self._frames or self.last:
+            return None
         return clue_at(
             self._end,
-            ClueKind.STACK,
+            ClueKind.STACK if self._told is None else ClueKind.EXCEPTION,
             "python",
-            detail="an exception, which the text is cut off before",
+            detail=self._told or "an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.phrases import base_name
+from vllm_forensics.evidence.log.phrases import base_name, clue_at
 from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
 
 NEEDLES: Final = (
@@ -36,6 +36,8 @@ NEEDLES: Final = (
     b">>> import ",
     b">>> from ",
     b"class_name: ",
+    b"    pid: ",
+    b"\tpid: ",
     b' -c "import ',
     b" -c 'import ",
     *(f"Process {digit}".encode() for digit in range(1, 10)),
@@ -77,6 +79,7 @@ _ANSWER: Final = 8
 """So many lines below what was typed, its answer is read."""
 _CLASS: Final = re.compile(r"\s+class_name: (?:[\w.<>]{1,200}\.)?(?P<name>\w{1,80})\s*$")
 """Ray's record of a dead actor: its class stands above its number."""
+_NUMBER: Final = re.compile(r"(?: {4}|\t)\s*pid: (?P<pid>\d{1,9})\s*$")
 _HEADING: Final = 3
 """So many lines stand at most between that heading and the traceback."""
 _REACH: Final = 40
@@ -155,9 +158,8 @@ class Record:
         reach = _reach(clue)
         if reach and clue.pid is None:
             return self._of_process(clue, reach)
-        if clue.source == "ray" and clue.name is None and self._actor is not None:
-            line, name = self._actor
-            return replace(clue, name=name) if clue.line - line <= _HEADING else clue
+        if clue.source == "ray" and clue.name is None:
+            return self._of_actor(clue)
         if (named := _GENERATED.match(clue.text)) is not None:  # a paste that lost its line breaks
             self._program = named["name"]
         if _CORED in clue.text:
@@ -171,6 +173,20 @@ class Record:
         if clue.kind is ClueKind.CHILD and clue.line - self._root <= _TABLE:
             return replace(clue, is_root=True)
         return clue
+
+    def dead_actor(self, line: LogLine) -> Clue | None:
+        """The number of a dead actor, whose class its record tells right above."""
+        match = _NUMBER.match(line.text)
+        if match is None:
+            return None
+        told = clue_at(line, ClueKind.CHILD, "ray", of_another=True, pid=int(match["pid"]))
+        named = self._of_actor(told)
+        return named if named.name is not None else None
+
+    def _of_actor(self, clue: Clue) -> Clue:
+        """With the class that Ray's record of a dead actor tells right above."""
+        line, name = self._actor or (-_HEADING - 1, None)
+        return replace(clue, name=name) if clue.line - line <= _HEADING else clue
 
     def named(self, clue: Clue) -> Clue:
         """What somebody says of a crash, with the process that a report below names."""

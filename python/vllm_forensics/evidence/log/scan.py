@@ -21,6 +21,7 @@ from vllm_forensics.evidence.log import (
     unnamed,
 )
 from vllm_forensics.evidence.log.apple import with_apples_faults
+from vllm_forensics.evidence.log.bare_exceptions import bare_exceptions
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
@@ -154,14 +155,16 @@ class _Scanner:
         if self._rest:
             self._read(self._rest, len(self._rest))
         for stream, block in list(self._blocks.items()):
-            unfinished = block.unfinished() if isinstance(block, TracebackBlock) else None
+            unfinished = _unfinished(block) if isinstance(block, TracebackBlock) else None
             self._close(stream)
-            if unfinished is not None and unfinished.kind is ClueKind.STACK:
+            if unfinished is not None:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
-            clues += self._hearsay.alone(self._setting.lines(HEAD))
+            head = self._setting.lines(HEAD)
+            clues += [] if self._hearsay.is_work else bare_exceptions(head)
+            clues += self._hearsay.alone(head)
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), self._setting.lines)
         seen = self._lives.seen()
@@ -325,6 +328,9 @@ class _Scanner:
             block.feed(line)
         if self._record.note(line):
             return
+        if (actor := self._record.dead_actor(line)) is not None:
+            self._add(actor)
+            return
         if block is None and (told := self._hearsay.read(line)) is not None:
             self._add(told)
         if _STOP.search(line.text) is not None:
@@ -389,3 +395,12 @@ class _Scanner:
         if len(self._late) > 2 * _KEPT_AT_THE_END:
             self._left_out += len(self._late) - _KEPT_AT_THE_END
             del self._late[:-_KEPT_AT_THE_END]
+
+
+def _unfinished(block: TracebackBlock) -> Clue | None:
+    """A traceback that the text is cut off in; its heading may say what it is of."""
+    clue = block.unfinished()
+    told = BOOK.read(block.first) if clue is not None and clue.kind is ClueKind.EXCEPTION else None
+    if clue is None or told is None or told.of_another:
+        return clue
+    return replace(told, python=clue.python)

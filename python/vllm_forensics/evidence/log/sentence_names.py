@@ -13,9 +13,11 @@ from typing import Final
 from vllm_forensics.evidence.lazily import lazily
 
 _PROCESS: Final = (
-    r"(?:EngineCore|engine core|workers?|actors?|scheduler|API ?server)(?:_[A-Z]{1,3}\d{1,4}){0,4}"
+    r"(?:EngineCore|engine core|workers?|actors?|scheduler|API ?server|detokenizer|"
+    r"(?:llama|ollama)[ -](?:runner|server)|[a-z]{3,20}(?<!api)(?<!web)server(?= |$))"
+    r"(?:_[A-Z]{1,3}\d{1,4}){0,4}"
 )
-_WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}$")
+_WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
 _WITHIN: Final = lazily(
     rf"(?i)[^.;:]{{0,20}}? in (?:the |an? )?(?:\w{{2,12}} )?[`\"']?(?P<name>{_PROCESS})\b"
 )
@@ -31,7 +33,7 @@ _PATH: Final = lazily(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
     r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
-    r"results in) "
+    r"results in):? "
     r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
     r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
 )

@@ -8,9 +8,9 @@ from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.doubt import MEND
 
 DEALING: Final = (
-    rf"{MEND}|handl|address|solv|catch|ignor|patch|remov|guard|protect|debug|troubleshoot|detect|"
-    r"document|trap|surviv|recover|reproduc|understand|explain|investigat|simulat|inject|monitor|"
-    r"analy[sz]|track|cop|deal"
+    rf"{MEND}|handl|address(?! not\b)|solv|catch|ignor|patch|remov|guard|protect|debug|"
+    r"troubleshoot|detect|document|trap|surviv|recover|reproduc|understand|explain|investigat|"
+    r"simulat|inject|monitor|analy[sz]|track|cop|deal"
 )
 """The beginnings of verbs: what is done with crashes."""
 CHANGING: Final = (
@@ -61,7 +61,8 @@ _ABOUT: Final = lazily(
     r"version history|what's new|user guide|cheat ?sheet)\b"
 )
 _MAINTAINS: Final = lazily(
-    r"(?i)\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|merge request)\b|"
+    r"(?i)(?<!in )\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|"
+    r"merge request)\b|"
     r"^\W{0,4}(?:(?:(?:also|partially) )?(?:fix|fixes|closes|resolves|addresses|implements)\b:? "
     r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|signed-off-by:|"
     rf"(?:trying|attempt(?:s|ing)?|aims?|tries) (?:to|at) (?:{MEND}|address)\w{{0,3}} )|"

@@ -37,6 +37,9 @@ def death(log: str) -> Death:
 @pytest.mark.parametrize(
     ("command", "name"),
     [
+        ("strace -f -o trace.txt ollama serve", "ollama"),
+        ("gdb --args python3 serve.py", "python3"),
+        ("timeout 60 ./serve", "serve"),
         ("python3 serve.py --port 80", "python3"),
         ("./dist/pool -v", "pool"),
         ("POOL=1 env TAKE=2 /usr/bin/pool", "pool"),

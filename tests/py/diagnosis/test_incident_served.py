@@ -1,0 +1,121 @@
+"""What people paste of servers of language models: whose name and cause are read from it."""
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, ProcessRole
+
+_WORKER = "(VllmWorkerProcess pid=42) ERROR 09-23 10:49:22 multiproc_worker_utils.py:226] "
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("NCCL error: internal error - please report this", CauseClass.GPU_ASYNC),
+        ("no blocks are left for the pool", CauseClass.PYTHON_EXCEPTION),
+    ],
+)
+def test_a_traceback_that_is_cut_off_tells_what_its_heading_says(
+    message: str, kind: CauseClass
+) -> None:
+    death = incident_of(
+        f"{_WORKER}Exception in worker VllmWorkerProcess while processing method init_device: "
+        f"{message}, Traceback (most recent call last):",
+        f'{_WORKER}  File "/opt/vllm/worker/worker.py", line 176, in init_device',
+        f"{_WORKER}    init_environment(self.parallel_config)",
+    ).first_death
+
+    assert (death.pid, death.role) == (42, ProcessRole.WORKER)
+    assert (death.cause.kind, death.python_function) == (kind, "init_device")
+    assert message in death.cause.detail
+
+
+@pytest.mark.parametrize("indent", ["    ", "        ", "\t"])
+def test_a_dead_actors_record_names_it(indent: str) -> None:
+    death = incident_of(
+        "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
+        f"{indent}class_name: PoolWorker",
+        f"{indent}actor_id: 0dab4a",
+        f"{indent}pid: 4242",
+    ).first_death
+
+    assert (death.pid, death.name) == (4242, "PoolWorker")
+
+
+def test_a_number_in_any_other_record_is_no_dead_actors() -> None:
+    assert incidents_of("serve:", "    name: pool", "    pid: 4242") == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "exit_status"),
+    [
+        ("Error: llama runner process has terminated: exit status127", "runner", 127),
+        ('level=ERROR msg="pool runner terminated" error="exit status 2"', "pool runner", 2),
+        (
+            "# Error: llama runner process has terminated: exit status 0xc000001d",
+            "llama runner",
+            None,
+        ),
+    ],
+)
+def test_a_runner_that_its_parent_names(line: str, name: str, exit_status: int | None) -> None:
+    death = incident_of(line, "", "I start it with the newest version.").first_death
+
+    assert (death.name, death.exit) == (name, exit_status)
+    assert death.cause.certainty is not Certainty.PROVED
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        ("[Bug]: EngineDeadError with two devices", CauseClass.UNKNOWN),
+        ("OOM when loading a model of 70B", CauseClass.UNKNOWN),
+        ("[Bug]: an Out-Of-Memory (OOM) error occurs", CauseClass.UNKNOWN),
+        ("Pods getting OOM'd with the default limit", CauseClass.OOM_KILLED),
+        ("Unexpected OOM kills inside a container", CauseClass.OOM_KILLED),
+        ("CUDA OOM in the pod with two devices", CauseClass.UNKNOWN),
+        ("Signal code: Address not mapped (1)", CauseClass.NATIVE_FAULT),
+    ],
+)
+def test_a_title_alone_tells_a_servers_end(title: str, kind: CauseClass) -> None:
+    death = incident_of(f"# {title}", "", "See the picture.").first_death
+
+    assert death.cause.kind is kind
+    assert death.cause.certainty is not Certainty.PROVED
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Prevent OOM in the pool",
+        "How to avoid OOM",
+        "OOM score of the server",
+        "[Feature]: OOM protection",
+        "CUDA OOM errors are counted twice",
+        "Detect OOM",
+    ],
+)
+def test_a_title_about_a_lack_of_memory_tells_of_none(title: str) -> None:
+    assert incidents_of(f"# {title}", "", "See the picture.") == ()
+
+
+def test_blanks_behind_a_frame_are_no_part_of_it() -> None:
+    death = incident_of(
+        "Signal (11) received.          ",
+        " 0# 0x000055F2E74E513D in serve          ",
+        " 1# 0x00007F8697BA2520 in /lib/libc.so.6          ",
+        " 2# 0x00007F860E87DBB0 in /opt/serve/libpool.so          ",
+    ).first_death
+
+    assert (death.name, death.module) == ("serve", "libpool.so")
+
+
+def test_who_asks_for_a_change_is_no_maintainer() -> None:
+    death = incident_of(
+        "# ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+        "",
+        "Can you put a fix in the PR?",
+    ).first_death
+
+    assert death.role is ProcessRole.RAY_ACTOR
