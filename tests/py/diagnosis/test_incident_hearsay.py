@@ -95,3 +95,10 @@ def test_quoted_words_are_whole() -> None:
     assert quoted.startswith("…")
     assert quoted.endswith("…")
     assert set(quoted.strip("…").split()) <= set(f"{before} segfaults in take() again and".split())
+
+
+@pytest.mark.parametrize("what", ["Inference", "Generation", "Deployment"])
+def test_what_is_done_is_not_who_died(what: str) -> None:
+    death = incident_of(f"# {what} crashes after some time", "", "It happens daily.").first_death
+
+    assert death.name is None

@@ -107,11 +107,16 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     has_source = file is not None and file not in _NO_NAME and line > 0
     return NativeCall(
         function=function,
-        module=None if module in _NO_NAME else base_name(module),
+        module=None if _is_nameless(module) else base_name(module),
         offset=offset,
         file=file if has_source else None,
         line=line if has_source else None,
     )
+
+
+def _is_nameless(module: str | None) -> bool:
+    """Is there no module, or one of which somebody left the folder alone?"""
+    return module is None or module in _NO_NAME or module.endswith("/")
 
 
 def completed(call: NativeCall, text: str) -> NativeCall | None:

@@ -77,6 +77,8 @@ _NOBODY: Final = lazily(
     r"v?\d[\w.]{0,12}|crash\w*|core|segf\w*|panic\w*|hang\w*|"
     # adjectives of what comes often or once, and of its kind
     r"multiple|several|new|first|last|weird|\w+ly|\w+ing|\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)|"
+    # what is done, and no one who does it
+    r"\w{3,}(?:tions?|ences?|ments?|ness)|"
     # what a thing is, and not whose name it is
     r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
     r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"

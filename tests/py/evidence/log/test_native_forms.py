@@ -101,3 +101,10 @@ def test_androids_counter_is_an_offset_only_where_no_function_is_named() -> None
     assert plain.call.offset == "0x1e020"
     assert named is not None
     assert (named.call.function, named.call.offset) == ("take", None)
+
+
+def test_a_folder_is_no_module() -> None:
+    frame = frame_in("#0  0x0000000801e0495d in take () from /usr/local/lib/")
+
+    assert frame is not None
+    assert (frame.call.function, frame.call.module) == ("take", None)
