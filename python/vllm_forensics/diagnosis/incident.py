@@ -9,7 +9,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.incident_account import account_of
 from vllm_forensics.diagnosis.incident_causes import cause_of
-from vllm_forensics.diagnosis.incident_clues import MACHINES, subject_pid
+from vllm_forensics.diagnosis.incident_clues import MACHINES, is_death, subject_pid
 from vllm_forensics.diagnosis.incident_echoes import echoes_of, is_a_parents_word
 from vllm_forensics.diagnosis.incident_first import first_death, is_of_a_stop
 from vllm_forensics.diagnosis.incident_hearsay import (
@@ -254,4 +254,6 @@ def _may_be(told: str | None, seen: str) -> bool:
 
 
 def _alone(reading: IncidentReading) -> ProcessRole:
-    return ProcessRole.UNKNOWN if len(reading.processes) > 1 else ProcessRole.MAIN
+    dead = {subject_pid(clue) for clue in reading.clues if is_death(clue)} - {None}
+    is_one = len(reading.processes) < 2 and len(dead) < 2
+    return ProcessRole.MAIN if is_one else ProcessRole.UNKNOWN

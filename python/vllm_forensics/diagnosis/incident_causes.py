@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import OOPS, UNNAMED, Cause, CauseClass, Clue, ClueKind
+from vllm_forensics.model.incident import (
+    ITSELF,
+    OOPS,
+    UNNAMED,
+    Cause,
+    CauseClass,
+    Clue,
+    ClueKind,
+)
 
 _GPU: Final = re.compile(
     r"(?:CUDA|HIP|NCCL|RCCL|cuBLAS|ncclUnhandled|CUDNN)[\w ]{0,20}(?:[Ee]rror|failure)"
@@ -71,6 +79,10 @@ def sent(first: Clue, account: Sequence[Clue]) -> Cause | None:
     told = next((one for one in (first, *account) if one.sender is not None), None)
     if told is None or any(one.kind is ClueKind.MEMORY for one in account):
         return None
+    if told.sender == ITSELF:
+        return _cause(
+            CauseClass.ABORT_EXCEPTION, f"{told.signal}, which it sent to itself", Certainty.PROVED
+        )
     if told.signal is None:  # by which signal is not told
         detail = f"{told.sender} ended it: {told.detail}"
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_clues import OUTSIDE, subject_pid
+from vllm_forensics.diagnosis.incident_clues import MACHINES, OUTSIDE, subject_pid
 from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 
 _MAX_ECHOES: Final = 100
@@ -56,7 +56,8 @@ def _why(clue: Clue, first: Clue, death: Death) -> str | None:
         if clue.signal in _ASKED:
             return f"{clue.signal} was sent to it: it was asked to end"
         return None if are_two and clue.signal in _FAULTS else "another process tells of an end"
-    if are_two and clue.kind in _OWN_DEATHS and clue.kind is not first.kind:
+    is_own = clue.kind is not first.kind or (clue.signal in _FAULTS and clue.source in MACHINES)
+    if are_two and clue.kind in _OWN_DEATHS and is_own:
         return None  # two processes, each with a cause of its own
     return _why_later(clue, first) if clue.line > first.line else None
 

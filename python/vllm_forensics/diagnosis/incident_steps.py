@@ -66,6 +66,10 @@ _WHO_SENDS: Final = (
     "strace -f -e trace=kill,tgkill,tkill -p PID    # of whom may have sent it",
     "auditctl -a always,exit -F arch=b64 -S kill -k kills; ausearch -k kills    # who, from now on",
 )
+_WHO_KILLS: Final = (
+    "strace -f -k -e trace=kill,tgkill,tkill COMMAND    # the stack of the call",
+    "grep -rnE 'SIGKILL|[.]kill[(]' SOURCES    # who may have called it",
+)
 _NO_TRACEBACK: Final = (
     "look for the traceback that belongs to it: in the lines above, or where stderr went",
 )
@@ -207,6 +211,8 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         steps = _WHO_SENDS
     if death.cause.kind is CauseClass.UNKNOWN and death.exit == 0:
         steps = _WHO_EXITS
+    if death.cause.kind is CauseClass.ABORT_EXCEPTION and death.signal == "SIGKILL":
+        steps = _WHO_KILLS
     machine = _OF_MACHINE.get(death.signal or "")
     return (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
 

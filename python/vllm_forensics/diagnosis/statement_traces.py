@@ -8,7 +8,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.statement import Statement, base_name
 from vllm_forensics.diagnosis.traced_processes import Lineage, lineage_of
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import ITSELF, Clue, ClueKind
 from vllm_forensics.model.joined import SourceKind
 from vllm_forensics.model.run import SupervisedRun
 from vllm_forensics.model.signals import signal_name
@@ -76,6 +76,8 @@ def _end(
 ) -> Clue:
     """That a signal ended a process. By its own parents it was cleared away: that is no death."""
     clue = _told(_STRACE, text, pid=pid, signal=signal)
+    if sent is not None and sent.sender is None and signal == "SIGKILL":
+        return replace(clue, sender=ITSELF)  # abort() is its own word: it tells of no sender
     if sent is None or sent.sender is None:
         return clue
     is_parents = sent.sender in set(lineage.ancestry(pid))

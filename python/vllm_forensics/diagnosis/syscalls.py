@@ -20,6 +20,8 @@ from vllm_forensics.model.syscalls import (
     ThreadEnd,
 )
 
+_SHOWN_S: Final = 1e-6
+"""strace shows no shorter time; in a trace without times all are shorter."""
 _LAST_MOMENTS_S: Final = 10.0
 _FAULTS: Final = {"SIGSEGV", "SIGBUS"}
 _SENT: Final = {"SI_USER", "SI_TKILL", "SI_QUEUE"}
@@ -247,7 +249,8 @@ def _killed(lineage: Lineage, end: ThreadEnd) -> Iterator[SyscallFinding]:
 def _kill_call(lineage: Lineage, end: ThreadEnd, name: str) -> SystemCall | None:
     """The last kill or tgkill of this signal to this process, or to the group that it leads."""
     for call in reversed(lineage.trace.calls):
-        if call.name not in {"kill", "tgkill", "tkill"} or call.result != 0:
+        is_own = call.result is None and lineage.process_of(call.tid) == end.tid  # no return
+        if call.name not in {"kill", "tgkill", "tkill"} or not (call.result == 0 or is_own):
             continue
         target = _number(call.arguments, 0)
         if target is None or call.time_s > end.time_s or name not in call.arguments:
@@ -270,8 +273,10 @@ def _number(arguments: tuple[str, ...], index: int) -> int | None:
 
 
 def _ago(seconds: float) -> str:
+    if seconds < _SHOWN_S:
+        return "some time"
     if seconds < 1:
-        return f"{max(seconds, 0) * 1000:.1f} ms"
+        return f"{seconds * 1000:.1f} ms"
     return f"{seconds:.1f} s"
 
 

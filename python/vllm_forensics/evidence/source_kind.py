@@ -15,6 +15,8 @@ HEAD: Final = 1 << 14
 _TRACED: Final = re.compile(
     rb"\d{1,10} +(?:\d{1,2}:\d\d:\d\d|\d{9,12})(?:\.\d{1,9})? "
     rb"(?:[a-z_][a-z0-9_]{0,40}\(|\+\+\+ |--- |<\.\.\. )"
+    rb"|\d{1,10} +(?:[a-z_][a-z0-9_]{0,40}\(.{0,8000}(?:\) += |<unfinished \.\.\.>$)|"
+    rb"\+\+\+ |--- SIG|<\.\.\. [a-z_][a-z0-9_]{0,40} resumed>)"
 )
 _SUPERVISED: Final = {"start", "exec", "exit", "fault", "core", "snapshot", "error", "fork"}
 _EVENTS: Final = {kind.value for kind in EventKind}

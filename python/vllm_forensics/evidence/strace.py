@@ -1,4 +1,7 @@
-"""The log of `strace -f -ttt -o FILE`: calls, signals and ends, in the order of their return."""
+"""The log of `strace -f -ttt -o FILE`: calls, signals and ends, in the order of their return.
+
+Without `-t` it has no times: the lines' order stands in for them, in steps that no clock shows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from vllm_forensics.model.signals import signal_number
 from vllm_forensics.model.syscalls import SignalEvent, SyscallTrace, SystemCall, ThreadEnd
 
 _MAX_LINE: Final = 1 << 14
-_LINE: Final = re.compile(r"(\d{1,10}) +(?:(\d{1,2}):(\d{2}):)?(\d{1,12}(?:\.\d{1,9})?) (.*)")
+_LINE: Final = re.compile(
+    r"(\d{1,10}) +(?:(?:(\d{1,2}):(\d{2}):)?(\d{1,12}(?:\.\d{1,9})?) )?(?! )(.*)"
+)
+_STEP_S: Final = 1e-15
 _CALL: Final = re.compile(r"([a-z_][a-z0-9_]{0,40})\((.*)", re.DOTALL)
 _RESUMED: Final = re.compile(r"<\.\.\. ([a-z_][a-z0-9_]{0,40}) resumed>(.*)", re.DOTALL)
 _UNFINISHED: Final = " <unfinished ...>"
@@ -59,11 +65,12 @@ def parse_strace_log(text: str, *, shm_free: int | None = None) -> SyscallTrace:
 
 
 def _lines(text: str) -> Iterator[tuple[int, float, str]]:
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n")):
         match = _LINE.fullmatch(line[:_MAX_LINE])
         if match is not None:
             tid, hours, minutes, seconds, rest = match.groups()
-            time_s = float(seconds) + 60.0 * int(minutes or 0) + 3600.0 * int(hours or 0)
+            time_s = float(seconds) if seconds is not None else number * _STEP_S
+            time_s += 60.0 * int(minutes or 0) + 3600.0 * int(hours or 0)
             yield int(tid), time_s, rest.rstrip()
 
 

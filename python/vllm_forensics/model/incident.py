@@ -20,6 +20,8 @@ UNNAMED: Final = "an unnamed runtime"
 """The source of what was read by a line's form alone: no table knows its words."""
 OOPS: Final = "a kernel's oops"
 """The source of a fault in the kernel itself; the process that it ran for ends with it."""
+ITSELF: Final = "itself"
+"""The sender of a signal that a process sent to itself."""
 SPY: Final = "py-spy"
 """The source of a living process's stack."""
 

@@ -116,6 +116,41 @@ def test_a_limit_that_was_reached_is_the_environments(status: str, signal: str) 
     assert incident.next_steps[0].startswith("prlimit --pid PID")
 
 
+def test_faults_that_the_kernel_tells_of_several_processes_are_no_echoes_of_each_other() -> None:
+    line = (
+        "[Thu Jan 15 08:12:{n} 2026] {name}[{n}]: segfault at 18 ip 10 sp 20 error 4 in a.so[10+20]"
+    )
+
+    incident = incident_of(
+        *(line.format(n=n, name=name) for n, name in ((41, "serve"), (42, "copy"), (43, "copy")))
+    )
+
+    assert incident.echoes == ()
+    assert [(one.pid, one.end) for one in incident.processes] == [
+        (41, "SIGSEGV"),
+        (42, "SIGSEGV"),
+        (43, "SIGSEGV"),
+    ]
+    assert incident.first_death.role is ProcessRole.UNKNOWN
+    assert incident.explanation.startswith("A process (serve, process 41) died first")
+
+
+@pytest.mark.parametrize(
+    ("line", "pid"),
+    [
+        ("4242 +++ killed by SIGBUS +++", 4242),
+        ("4242 08:12:45.123456 +++ killed by SIGBUS (core dumped) +++", 4242),
+        ("[pid  4242] +++ killed by SIGBUS +++", 4242),
+        ("08:12:45 +++ killed by SIGBUS +++", None),
+        ("+++ killed by SIGBUS (core dumped) +++", None),
+    ],
+)
+def test_straces_last_line_names_the_process_that_it_followed(line: str, pid: int | None) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.pid, death.signal) == (pid, "SIGBUS")
+
+
 def test_who_waited_too_long_is_named_and_not_the_worker_that_it_ended_then() -> None:
     incident = incident_of(
         "(Worker_TP0 pid=31) INFO 01-15 08:12:41 [worker.py:59] ready",

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from vllm_forensics.diagnosis.agreement import contradictions_of
 from vllm_forensics.diagnosis.incident_names import with_numbers
+from vllm_forensics.diagnosis.incident_steps import next_steps
 from vllm_forensics.diagnosis.joined import Joined, join
 from vllm_forensics.diagnosis.statement import Statement, of_log
 from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
@@ -68,6 +69,23 @@ def supervisor(*lines: str) -> list[Statement]:
 
 def sentences(found: Joined) -> list[str]:
     return [one.sentence for process in found.processes for one in process.contradictions]
+
+
+def test_who_kills_itself_did_not_die_for_lack_of_memory() -> None:
+    seen = parse_strace_log(
+        '42 execve("/opt/app/serve", ["serve"], 0x7f) = 0\n'
+        "42 kill(42, SIGKILL) = ?\n"
+        "42 +++ killed by SIGKILL +++\n"
+    )
+    told = list(of_trace("trace", seen, explain_syscalls(seen)))
+
+    found = joined(log("worker process 42 exited with code -9"), told)
+
+    death = found.incidents[0].first_death
+    assert (death.pid, death.signal) == (42, "SIGKILL")
+    assert death.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert death.cause.detail == "SIGKILL, which it sent to itself"
+    assert "trace=kill" in next_steps(death, ())[0]
 
 
 def test_a_log_and_a_trace_of_one_process_agree() -> None:

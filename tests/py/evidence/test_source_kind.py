@@ -13,6 +13,11 @@ CASES = {
     "nothing": (b"", SourceKind.LOG),
     "a trace": (TRACED, SourceKind.STRACE),
     "a trace with the time of day": (b"7 08:12:45.123456 close(3) = 0\n", SourceKind.STRACE),
+    "a trace without times": (
+        b'7 execve("/a", ["a"]) = 0\n7 read(3,  <unfinished ...>\n8 <... read resumed>"")  = 0\n',
+        SourceKind.STRACE,
+    ),
+    "numbered calls of no trace": (b"7 take(3) took 5 ms\n8 give(4) took 6 ms\n", SourceKind.LOG),
     "a supervisor's log": (
         b'{"event": "start", "pid": 7, "command": "x"}\n',
         SourceKind.SUPERVISOR,

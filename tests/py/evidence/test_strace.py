@@ -1,6 +1,7 @@
 """strace's log: calls, resumed calls, signals, ends; damage and time."""
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -31,6 +32,21 @@ def test_every_line_of_a_real_log_is_read(case: str) -> None:
     assert len(trace.calls) == calls - sum("resumed>" in line for line in lines)
     assert len(trace.signals) == sum(" --- SIG" in line for line in lines)
     assert len(trace.ends) == sum(" +++ " in line for line in lines)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_trace_without_times_tells_the_same_in_the_same_order(case: str) -> None:
+    text = (DATA / case / "input.log").read_text(encoding="utf-8")
+    trace = parse_strace_log(text)
+
+    bare = parse_strace_log(re.sub(r"(?m)^(\d+ +)[\d:.]+ ", r"\1", text))
+
+    assert [call.text for call in bare.calls] == [call.text for call in trace.calls]
+    assert [event.text for event in bare.signals] == [event.text for event in trace.signals]
+    assert [end.text for end in bare.ends] == [end.text for end in trace.ends]
+    done = [call.time_s for call in bare.calls if call.result is not None]
+    assert done == sorted(done)
+    assert max(done) < 1e-6
 
 
 @pytest.mark.parametrize("case", CASES)
