@@ -131,6 +131,8 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
 def _agrees(first: Clue, clue: Clue) -> bool:
     if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}:
         return clue.kind is first.kind and clue.detail == first.detail
+    if clue.source == first.source == "kernel" and clue.kind is first.kind is ClueKind.SIGNAL:
+        return clue.native == first.native  # of every start of a machine the first process is 1
     return clue.signal not in ASKED
 
 

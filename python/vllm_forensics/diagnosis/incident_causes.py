@@ -158,6 +158,10 @@ def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
     signal = _signal(first, account)
+    if signal == "SIGBUS" and any(clue.source == "systemd" for clue in (first, *account)):
+        # only in a container /dev/shm is small
+        words = f"SIGBUS: {_WORDS[signal]}, or that is not aligned"
+        return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
     if signal == "SIGBUS" and not any(clue.is_apples for clue in (first, *account)):
         words = f"SIGBUS: {_WORDS[signal]}, such as a full /dev/shm or a file that was cut"
     elif signal in {"SIGILL", "SIGXCPU", "SIGXFSZ"}:
@@ -173,6 +177,13 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
         return None
     if any(clue.kind is ClueKind.NOT_MEMORY and clue.source == "the shell" for clue in account):
         return _cause(CauseClass.UNKNOWN, "SIGKILL, which somebody sent", Certainty.UNKNOWN)
+    if first.source == "systemd" and first.kind is ClueKind.CHILD:
+        return _cause(
+            CauseClass.UNKNOWN,
+            "SIGKILL, whose sender systemd does not name; a lack of memory it would call by its "
+            "name, as it would its own after a stop that took too long, unless it is old",
+            Certainty.UNKNOWN,
+        )
     if any(clue.kind is ClueKind.NOT_MEMORY for clue in account):
         return _cause(
             CauseClass.UNKNOWN,

@@ -45,6 +45,10 @@ def is_asked_for(first: Clue) -> bool:
 
 def name_titled(first: Clue, reading: IncidentReading) -> str | None:
     """Who died as the title says, where the log tells the same death and not whose it was."""
+    if first.kind is ClueKind.MEMORY and not reading.processes:
+        # the kernel's line may tell only who asked for more
+        heard = (one for one in reading.clues if one.kind is ClueKind.HEARSAY and one.name)
+        return next((one.name for one in heard if one.signal == first.signal), None)
     title = _title(first, reading)
     if title is None:
         return None

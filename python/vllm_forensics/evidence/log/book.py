@@ -34,7 +34,7 @@ from vllm_forensics.evidence.log.oops import KERNELS
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
 from vllm_forensics.evidence.log.runtimes import CXX, HANDLERS, PANICS
-from vllm_forensics.evidence.log.services import LOADER, SHARED_MEMORY, SHELL, SYSTEMD
+from vllm_forensics.evidence.log.services import LOADER, SHARED_MEMORY, SHELL
 from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
 from vllm_forensics.evidence.log.strangers import (
     BROWSERS,
@@ -44,7 +44,9 @@ from vllm_forensics.evidence.log.strangers import (
     INTERPRETERS,
     MINIDUMPS,
 )
+from vllm_forensics.evidence.log.systemd import SYSTEMD
 from vllm_forensics.evidence.log.toolkits import QT, TCL
+from vllm_forensics.evidence.log.traced import STRACE
 
 FAMILIES: Final = (
     KERNEL, KERNELS,
@@ -55,7 +57,7 @@ FAMILIES: Final = (
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
-    RAY, VLLM, TESTS, NOTEBOOKS, SERVERS, PYTHON, COREDUMPS, SYSTEMD, BATCH, RUNNERS, SHELL,
+    RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, COREDUMPS, SYSTEMD, BATCH, RUNNERS, SHELL,
     POSTGRES, MASTERS, CONTAINERS, ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.log.killers import KILLER
 from vllm_forensics.evidence.log.phrases import ended_by, signal_in
 from vllm_forensics.evidence.log.shells import WORDS
 
@@ -30,7 +31,7 @@ DEATH: Final = re.compile(
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
-    rf"oom[ -]?(?:killer )?{_KILLED_MINE}|oom[ -]?kill(?:s|ing)|"
+    rf"oom[ -]?{_KILLED_MINE}|oom[ -]?kill(?:s|ing)|{KILLER}|"
     r"(?:is|was|been|being|were|are|gets?|got|getting) oom['\u2019]?e?d|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
     rf"(?P<code>{_STATUS}|-1?[146]|-[78])\W?|"
@@ -105,7 +106,7 @@ def signal_of(death: re.Match[str]) -> str | None:
     abroad = next((_ABROAD[word] for word in _ABROAD if name.lower().startswith(word)), None)
     if abroad is not None:
         return abroad
-    if "oom" in name.lower():
+    if "oom" in name.lower() or "kill" in name.lower():
         return "SIGKILL"
     return signal_in(name) or ("SIGSEGV" if name[:2].lower() in _SEGMENTS else None)
 

@@ -45,7 +45,8 @@ from vllm_forensics.model.incident import Clue, ClueKind
 NEEDLES: Final = (
     b"egfault", b"egmentation fault", b"egmentation Fault", b"SIGSEGV", b"llegal instruction",
     b"llegal Instruction", b"egment fault", b"egment Fault", b"eg fault", b"eg Fault", b"eg-fault",
-    b"ignal 11", b"ignal (11)",
+    b"ignal 11", b"ignal (11)", b"OOM killer", b"OOM Killer", b"OOM-killer", b"oom killer",
+    b"oom-killer", b"kernel killed",
 )  # fmt: skip
 _RECORD: Final = re.compile(
     r"\s*[\"'][\w .-]{1,40}[\"'] ?: |\s*(?:- )?\{ ?[\"']?\w[\w .-]{0,40}[\"']? ?: "

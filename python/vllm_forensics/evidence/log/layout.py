@@ -37,7 +37,8 @@ _DEFINITION: Final = re.compile(
 _NAME: Final = re.compile(rf"(?i)\W{{0,6}}{_TERM}\W{{0,4}}")
 _PLACE: Final = re.compile(
     r"<(?!(?:value )?optimized|synthetic|module\b|std\w{2,3}>|string>|lambda>|genexpr>|unknown>|"
-    r"signal handler|details>|summary>|pre>|code>|su[bp]>|div>|table>)(?![^<>]{0,24}\b0x)"
+    r"signal handler|(?:0x)?[0-9a-f]{6,16}>|details>|summary>|pre>|code>|su[bp]>|div>|table>)"
+    r"(?![^<>]{0,24}\b0x)"
     r"[a-zA-Z][\w -]{1,30}>|\[e\.g\. [^\]]{1,40}\]|\{[a-z][\w -]{2,20}\}|"
     r"\bX{3,10}\b|=x{3,10}\b|/path/to/|"
     r"\bmy-?(?:app|pod|container|program|service|deployment)\b|\bexample\.(?:com|org)\b"

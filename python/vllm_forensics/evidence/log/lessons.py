@@ -85,7 +85,8 @@ _WITNESS: Final = re.compile(
     r"running|using|facing|hitting|having|experiencing)|['\u2019]ve| see| saw| have| get| got|"
     r" run| ran| use)|[Hh]as any(?:one|body)|"
     r"[Aa]ny (?:help|idea|suggestion|advice)s?|[Tt]hanks in advance|[Pp]lease help|"
-    r"[Cc]an you (?:please )?(?:help|fix|tell|explain))\b|"
+    r"[Cc]an (?:you|some(?:one|body)|any(?:one|body)) (?:please )?(?:help|fix|tell|explain)|"
+    r"[Oo]n (?:one|some|all) of (?:our|my))\b|"
     r"(?i:describe the bug|\breproduc(?:e[sd]?|ible|tion|ing)\b|\bour (?:case|side|setup|server)|"
     r"let me know|\bfor \(?me\)?\b|\bre-?open\b|"
     r"\b(?:today|yesterday|last night|this morning)\b|"
@@ -136,6 +137,7 @@ _ILLUSTRATES: Final = re.compile(
 )
 """What is shown below such a sentence is an example."""
 _EXPECTED: Final = re.compile(r"(?i)\W{0,6}expected (?:\w{2,10} )?output\b")
+_WISH: Final = re.compile(r"(?i)\W{0,6}(?:expected|desired)(?: \w{2,12})?\W{0,3}:\W{0,3} ")
 _POSSIBLE: Final = re.compile(
     r"(?i)\b(?:may|might|could|can) (?:\w{2,10} ){0,2}(?:cause|lead|result|produce|trigger|crash|"
     r"fail|die|end|show)\b|\bit looks like (?:this|so)\b"
@@ -236,7 +238,9 @@ def is_example(page: Page, at: int) -> bool:
 
 
 def is_expected(page: Page, at: int) -> bool:
-    """Does the line stand where a form asks what should be printed?"""
+    """Does the line stand where a form asks what should be printed, or begin with that itself?"""
+    if _WISH.match(page.lines[at]) is not None:
+        return True
     return _EXPECTED.match(page.paragraph_above(at)) is not None
 
 

@@ -133,6 +133,8 @@ _RAYLET: Final = "raylet"
 """It forwards what others write, and signs what it writes itself."""
 _DAEMON: Final = re.compile(r"\(pid=(?P<daemon>raylet|gcs_server)\b")
 """Ray's own processes, as its older versions sign what they wrote."""
+_PROGRAM: Final = re.compile(r"[^\s:\[\]=#(,]{1,64} (?!kernel:)([A-Za-z][\w./-]{1,60}):$")
+"""syslog's, without its number."""
 _PAIR: Final = re.compile(r"(?:rank|RANK)=\w+")
 
 
@@ -326,5 +328,6 @@ def _writer(tags: str) -> _Writer:
         return _Writer(pid, unit["name"], str(pid), "")
     kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
     rest = " ".join(kept)
-    rank = _RANK.search(rest) or _SERVICE.search(rest) or _DAEMON.search(rest)
+    named = (_RANK.search, _SERVICE.search, _DAEMON.search, _PROGRAM.match)
+    rank = next(filter(None, (find(rest) for find in named)), None)
     return _Writer(None, rank[1] if rank else None, None, rest)

@@ -103,16 +103,16 @@ def _launched(command: str) -> str | None:
 
 def with_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
     """The clues; with the program's name where whoever wrote them was started at a prompt."""
-    if not any(map(_is_nameless, clues)):
+    if not any(map(is_nameless, clues)):
         return list(clues)
     text = lines()
     return [
-        replace(clue, name=started_at_prompt(text, clue.line - 1)) if _is_nameless(clue) else clue
+        replace(clue, name=started_at_prompt(text, clue.line - 1)) if is_nameless(clue) else clue
         for clue in clues
     ]
 
 
-def _is_nameless(clue: Clue) -> bool:
+def is_nameless(clue: Clue) -> bool:
     """Are these a process's own last words, or the shell's of it, and neither tells its name?"""
     is_own = clue.kind in _OWN and clue.source not in _STRANGERS and not clue.of_another
     return is_own and clue.name is None and clue.writer is None and not clue.is_told

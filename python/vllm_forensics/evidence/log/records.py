@@ -12,9 +12,12 @@ from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import base_name, clue_at
+from vllm_forensics.evidence.log.traced import NEEDLES as TRACED
+from vllm_forensics.evidence.log.traced import STRACE, Programs
 from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
 
 NEEDLES: Final = (
+    *TRACED,
     b", tid: ",
     b"Process:  ",
     b" stopped",
@@ -115,6 +118,7 @@ class Record:
         self._child: tuple[int, str] | None = None
         self._actor: tuple[int, str] | None = None
         self._typed: tuple[int, str] | None = None
+        self._traced = Programs()
         self._spied: tuple[int, str | None] | None = None
 
     def note(self, line: LogLine) -> bool:
@@ -138,7 +142,7 @@ class Record:
         elif _ROOT in line.text:
             self._root = line.number
         else:
-            return False
+            return self._traced.note(line.text)
         return True
 
     def child_above(self, line: int) -> str | None:
@@ -158,8 +162,8 @@ class Record:
         reach = _reach(clue)
         if reach and clue.pid is None:
             return self._of_process(clue, reach)
-        if clue.source == "ray" and clue.name is None:
-            return self._of_actor(clue)
+        if clue.source in {STRACE.source, "ray"} and clue.name is None:
+            return self._of_program(clue)
         if (named := _GENERATED.match(clue.text)) is not None:  # a paste that lost its line breaks
             self._program = named["name"]
         if _CORED in clue.text:
@@ -182,6 +186,12 @@ class Record:
         told = clue_at(line, ClueKind.CHILD, "ray", of_another=True, pid=int(match["pid"]))
         named = self._of_actor(told)
         return named if named.name is not None else None
+
+    def _of_program(self, clue: Clue) -> Clue:
+        """With what a trace's process executed, or as a dead actor."""
+        if clue.source == STRACE.source:
+            return replace(clue, name=self._traced.of(clue.pid))
+        return self._of_actor(clue)
 
     def _of_actor(self, clue: Clue) -> Clue:
         """With the class that Ray's record of a dead actor tells right above."""

@@ -21,6 +21,7 @@ from vllm_forensics.evidence.log.doubt import (
     is_general,
     is_witnessed,
 )
+from vllm_forensics.evidence.log.killers import has_killer
 from vllm_forensics.evidence.log.prose import Voice, voice_of
 from vllm_forensics.evidence.log.works import CHANGING, DEALING, FORM
 
@@ -39,10 +40,16 @@ _MAKING: Final = lazily(
 _DEALS: Final = lazily(
     rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
     r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
+    r"(?:(?:is|are|was|were) )?not (?:\w{2,12} )?(?:report|detect|show|display|surfac|propagat|"
+    r"log|record|return|set|expos|captur|handl|recogni[sz]|distinguish)\w{0,4}\b|"
     r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)|"
     r"[ ]?(?:命令|工具|处理|日志|收集|监控|上报|捕获|分析|文件|报告|冲突)"
 )
 """What deals with a crash, right behind its name."""
+_RECORDED: Final = lazily(
+    r"(?i)[\"'`]? (?:reason|event|alert|metric|detection|handling|notification|counter)s?\b"
+)
+"""What keeps count of ends like that: `OOMKilled events`."""
 _ATTRIBUTE: Final = lazily(
     r"[ -](?!\w{2,20}(?:ing|ed|ly)\b|(?:on|when|in|with|while|after|error|at|or|and|for|during|"
     r"issue|bug|crash|problem|exception|fault|failure|signal|message|attempt|loop|core|from|due|by|since|my|"
@@ -150,6 +157,7 @@ def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> 
     """
     text, start = crash.string, crash.start()
     end = crash.end() if behind is None else behind
+    end -= text[end - 1 : end] == " "  # behind a status
     begin = max((m.end() for m in _CLAUSE.finditer(text, 0, start)), default=0)
     before, after = text[begin:start], text[end:]
     if form is not Form.TITLE and voice_of(text, start, end) is Voice.SHOWN:
@@ -161,7 +169,7 @@ def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> 
     if _SAW.search(before) or _HAPPENED.match(after):
         return True
     if form is Form.SENTENCE:
-        return is_verb(crash) and _SUBJECT.search(before) is not None
+        return has_killer(crash) or (is_verb(crash) and _SUBJECT.search(before) is not None)
     opens = _OPENS.fullmatch(before) is not None and not _is_term(crash)
     return opens or is_verb(crash) or _is_beside_cjk(before, after)
 
@@ -182,6 +190,8 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     ):
         return True
     if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:
+        return True
+    if _RECORDED.match(after) is not None:
         return True
     return not is_verb(crash) and _DEALS.match(after) is not None
 

@@ -26,6 +26,7 @@ from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.faulthandler import FaultBlock
 from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.kernel import decoded
+from vllm_forensics.evidence.log.labels import with_labels
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
 from vllm_forensics.evidence.log.native_stack import (
     NativeBlock,
@@ -170,6 +171,7 @@ class _Scanner:
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(printed, self._setting.lines)
+            printed = with_labels(printed, self._setting.lines)
             printed = with_told_programs(printed, self._setting.lines)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.killers import victim_of
 
 _PROCESS: Final = (
     r"(?:EngineCore|engine core|workers?|actors?|scheduler|API ?server|detokenizer|"
@@ -70,7 +71,7 @@ _OPENS: Final = lazily(
 )
 """A clause begins behind it."""
 _NOBODY: Final = lazily(
-    r"(?i)(?:it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
+    r"(?i)(?:pid|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
     r"all|some|most|many|any|none|more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
     r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"
     r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
@@ -103,6 +104,8 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
     text, start = crash.string, crash.start()
     before = text[:start]
+    if (killed := victim_of(crash)) is not None:
+        return somebody(killed)
     if (victim := _VICTIM.match(text, crash.end())) is not None:
         return somebody(victim["name"] or victim["bare"])
     who = (

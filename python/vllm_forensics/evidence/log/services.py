@@ -1,4 +1,4 @@
-"""What the loader, shells and systemd say about programs that they started."""
+"""What the loader and shells say about programs that they started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _DEATHS: Final = (
 _DEATH: Final = f"(?:{'|'.join(_DEATHS)})"
 _BAR: Final = r"^(?:.{0,300}(?:it/s|s/it)\] ?)?"
 """A progress bar ends without a newline."""
-_TELLER: Final = rf"{_BAR}(?:\S{{1,200}}: line \d{{1,20}}: +|\S{{1,120}}: |\[\d{{1,20}}\][+-]? +)?"
+_TELLER: Final = (
+    rf"{_BAR}(?:\w{{1,20}}: (?=[\"'`]?/))?"
+    r"(?:\S{1,200}: line \d{1,20}: +|\S{1,120}: |\[\d{1,20}\][+-]? +)?"
+)
 """Before a death: the script and its line, or the number of the job."""
 _COMMAND: Final = (
     r" {1,40}(?:(?:env|exec|nohup|sudo|\w{1,40}=\S{0,200}) {1,9}){0,8}"
@@ -248,79 +251,6 @@ SHELL: Final = Family(
             r"^(?:[\w@.:~/-]{1,60} ?)?[$#>] ?"
             r"(?P<detail>(?:sudo )?p?kill -(?:9|(?:SIG)?KILL)\b.{0,60})",
             "$ kill -9 4242",
-        ),
-    ),
-)
-SYSTEMD: Final = Family(
-    source="systemd",
-    phrases=(
-        Phrase(
-            ClueKind.CHILD,
-            " process exited, code=",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: (?:[Mm]ain|[Cc]ontrol) process exited, "
-            r"code=(?:dumped|killed), "
-            r"status=(?P<signal>\d{1,20})/\w{1,60}",
-            "serve.service: Main process exited, code=dumped, status=11/SEGV",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.HANG,
-            ".service: Watchdog timeout ",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: (?P<detail>Watchdog timeout \(limit \w{1,20}\))",
-            "serve.service: Watchdog timeout (limit 10s)!",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            " process exited, code=exited",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: Main process exited, code=exited, "
-            r"status=(?P<exit>\d{1,20})",
-            "serve.service: Main process exited, code=exited, status=139/n/a",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.MEMORY,
-            "A process of this unit has been killed by the OOM killer",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: (?P<detail>A process of this unit has been"
-            r" killed by "
-            r"the OOM killer)",
-            "serve.service: A process of this unit has been killed by the OOM killer.",
-            signal="SIGKILL",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            "with result 'oom-kill'",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: Failed with (?P<detail>result 'oom-kill')",
-            "serve.service: Failed with result 'oom-kill'.",
-            signal="SIGKILL",
-            of_another=True,
-        ),
-        *(
-            Phrase(
-                ClueKind.CHILD,
-                f"with result '{result}",
-                rf"(?P<name>[\w@.\\-]{{1,200}})\.service[`'\"]?:? .{{0,20}}\b[Ff]ail(?:ed|s) with "
-                rf"(?P<detail>result '{result})",
-                f"serve.service: Failed with result '{result}'.",
-                of_another=True,
-            )
-            for result in ("core-dump", "watchdog")
-        ),
-        Phrase(
-            ClueKind.CHILD,
-            "ed, signal=",
-            r"(?:Main PID|Process): (?P<pid>\d{1,20}) .{0,200}\(code=(?:dumped|killed), "
-            r"signal=(?P<signal>\w{1,20})\)",
-            "   Main PID: 4242 (code=dumped, signal=SEGV)",
-            of_another=True,
-        ),
-        Phrase(  # of a core
-            ClueKind.CHILD,
-            "Stack trace of thread ",
-            r"^\s{0,80}(?P<detail>Stack trace of thread \d{1,20}):$",
-            "                Stack trace of thread 4242:",
-            of_another=True,
         ),
     ),
 )

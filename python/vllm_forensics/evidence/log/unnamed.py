@@ -24,8 +24,7 @@ NEEDLES: Final = (
         for before in (" ", ": ", " (", "=", " #")
         for number in ("4", "6", "7", "8", "11")
     ),
-    b"ignal SEGV", b"ignal ABRT", b"ignal BUS", b"Caught <", b"Caught &lt;", b"egmentation ",
-    b"egfault",
+    b"ignal SEGV", b"ignal ABRT", b"ignal BUS", b"egmentation ", b"egfault",
     b"Bus error", b"Bus Error", b"ccess violation", b"ccess Violation",
     b"EXC_BAD_ACCESS", b"ACCESS_VIOLATION", b"emory fault",
 )  # fmt: skip
@@ -33,7 +32,7 @@ _HOLDS: Final = lazily("|".join(re.escape(needle.decode()) for needle in NEEDLES
 """Asked of a line first: most that come here were found for another word."""
 _SIGNAL: Final = (
     r"(?:(?i:signal(?: number| no\.?)?)[ :=#(]{1,3}(?P<number>4|6|7|8|11)\b(?![.:/]\d|-\w)|"
-    r"(?i:signal) (?P<short>SEGV|ABRT|BUS|ILL|FPE)\b|<(?P<marked>SEGV|ABRT|BUS|ILL|FPE)>|"
+    r"(?i:signal) (?P<short>SEGV|ABRT|BUS|ILL|FPE)\b|"
     r"(?P<name>SIG(?:SEGV|ABRT|BUS|ILL|FPE)\b|SEGV_(?:MAPERR|ACCERR)|EXC_BAD_ACCESS|"
     r"(?:EXCEPTION|STATUS)_ACCESS_VIOLATION|Segmentation [Ff]ault|[Ss]egfault|"
     r"[Ss]egmentation (?:fault|violation)|[Mm]emory fault|Bus [Ee]rror|[Aa]ccess [Vv]iolation))"
@@ -126,9 +125,7 @@ def read_unnamed(line: LogLine) -> Clue | None:
     clue = clue_at(line, ClueKind.CHILD if is_parents else ClueKind.SIGNAL, UNNAMED)
     return replace(
         clue,
-        signal=signal_in(
-            match["number"] or match["short"] or match["marked"] or _word(match["name"])
-        ),
+        signal=signal_in(match["number"] or match["short"] or _word(match["name"])),
         pid=int(who["pid"]) if who is not None else None,
         name=who["name"].lower() if who is not None else None,
         of_another=is_parents,

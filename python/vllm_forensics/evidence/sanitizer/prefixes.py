@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -25,12 +26,19 @@ _DATE: Final = (
         r"[^\W\d_]",
         r"[^\W\d_]{1,3}\.? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z+-][A-Z\d:]{1,5} ",
     ),
+    # ctime(3), as OpenWrt's log and dmesg -T have it: Thu Jan 15 08:12:45 2026
+    Alternative(
+        r"[\[A-Z]",
+        r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?(?: [A-Z]{3,5})?"
+        r" \d{4}\]? ",
+    ),
     # logcat -v threadtime: 11-29 12:00:01.000
     Alternative(r"\d", r"\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9} "),
     Alternative(r"[\[\d]", r"\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?[ \t]"),
     # the kernel's clock: [  12.345678]
     Alternative(r"\[", r"\[ {0,8}\d{1,9}\.\d{1,9}\] "),
 )
+_KERNELS: Final = re.compile(r"\[[A-Z][a-z]{2} ")
 # A logger's level: INFO, [ERROR] -; but not the ERROR of a header without a process. It changes
 # from line to line, and so names no stream.
 _LEVEL: Final = Alternative(
@@ -60,6 +68,10 @@ _PROGRAM: Final = (
         r"(?!SUMMARY|ERROR|WARNING|HINT|Hint|Cause|Mutex|Thread|"
         r"(?:failed|exited|terminated|crashed|killed|died|error|exception|signal|status|code):)"
         r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
+    ),
+    # BusyBox names no host; a kernel that nobody names tells of others so
+    Alternative(
+        r"[^\s:\[\]=#(,]", r"[^\s:\[\]=#(,]{1,64}\[\d{1,9}\]:(?! ?(?:segfault|unhandled) ) ?"
     ),
 )
 _ALWAYS: Final = (
@@ -131,8 +143,9 @@ def strip_prefixes(text: str) -> tuple[str, str]:
         if match is None:
             break
         if match.lastgroup == "date":
-            # behind the kernel's clock stands the kernel's own text
-            behind = AFTER_A_DATE if ":" in match[0] else None
+            # behind the kernel's clock, of whichever form, stands the kernel's own text
+            is_kernels = ":" not in match[0] or _KERNELS.match(match[0]) is not None
+            behind = None if is_kernels else AFTER_A_DATE
         elif match.lastgroup in {"quote", "level"}:
             pass
         elif match.lastgroup == "logger":

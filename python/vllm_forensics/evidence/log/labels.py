@@ -1,0 +1,60 @@
+"""Who died, as a record with one label a line says: `Application: serve.exe`.
+
+Crash reporters of many systems write such records (apport, abrt, .NET, HHVM), with the program in
+one line and the signal in another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import base_name
+from vllm_forensics.evidence.log.prompts import is_nameless, program_of_command
+from vllm_forensics.model.incident import Clue, ClueKind
+
+_NAME: Final = (
+    r"[\"'`]?(?:[^\s/\\\"'`]{0,100}[/\\]){0,20}(?P<%s>[A-Za-z_][\w.+-]{1,60})[\"'`]?\W{0,4}$"
+)
+_PROGRAM: Final = re.compile(
+    r"[\W_]{0,6}(?i:(?:app(?:lication)?|process|program|image|exe(?:cutable)?|binary)[ _]?"
+    r"(?:name|path|file)?)[\"'`*]{0,3}[ \t]{0,8}[:=][ \t]{1,20}" + _NAME % "program"
+)
+_COMMAND: Final = re.compile(
+    r"[\W_]{0,6}(?i:proc[ _]?cmdline|cmdline|command[ _]?line)[\"'`*]{0,3}[ \t]{0,8}[:=][ \t]{1,20}"
+    r"(?P<command>\S.{0,300})"
+)
+_PATH: Final = re.compile(r"\W{0,6}Name[ \t]{0,8}[:=][ \t]{1,20}(?=/|[A-Z]:\\)" + _NAME % "path")
+_REACH: Final = 14
+"""So many lines such a record has, above the signal and below."""
+_OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
+
+
+def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
+    """The clues; with the program's name where a label near a nameless one tells it."""
+    if not any(map(_is_of_record, clues)):
+        return list(clues)
+    text = lines()
+    return [
+        replace(clue, name=_labelled(text, clue.line - 1)) if _is_of_record(clue) else clue
+        for clue in clues
+    ]
+
+
+def _is_of_record(clue: Clue) -> bool:
+    is_parents = clue.kind is ClueKind.CHILD and clue.name is None and not clue.is_told
+    return clue.kind in _OF_RECORDS and (is_parents or is_nameless(clue))
+
+
+def _labelled(lines: Sequence[str], at: int) -> str | None:
+    """What the nearest label says, and above all one above."""
+    for line in (*reversed(lines[max(0, at - _REACH) : at]), *lines[at + 1 : at + 1 + _REACH]):
+        match = _PROGRAM.match(line) or _PATH.match(line)
+        if match is not None:
+            return base_name(match[1])
+        command = _COMMAND.match(line)
+        if command is not None:
+            return program_of_command(command["command"])
+    return None
