@@ -74,6 +74,8 @@ def _ends() -> Iterator[None]:
         # other languages
         ("-[Foo bar:]", "-[Foo bar:]"),
         ("main.(*Pool).Take(0xc000, 0x1)", "main.(*Pool).Take"),
+        ("main.(_pool).Take(0xc000, 0x1)", "main.(_pool).Take"),
+        ("take(int).part.0", "take"),
         ("core::ops::call_once::h0123456789abcdef", "core::ops::call_once"),
         ("<a::Vec<T> as core::Index<I>>::index", "<a::Vec<T> as core::Index<I>>::index"),
         ("core::FnOnce<fn(u8) -> u64>::call", "core::FnOnce<fn(u8) -> u64>::call"),

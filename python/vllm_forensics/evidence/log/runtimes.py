@@ -314,8 +314,8 @@ PANICS: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            "fatal error: unexpected signal",
-            r"^fatal error: unexpected signal during runtime execution",
+            "unexpected signal during runtime",
+            r"(?:^|[:,] )(?:fatal error: )?unexpected signal during runtime execution",
             "fatal error: unexpected signal during runtime execution",
         ),
         Phrase(
