@@ -13,7 +13,7 @@ _BY_NAME: Final = (
     (r"(?i)api_?server|uvicorn|frontend", ProcessRole.API_SERVER),
     (r"(?i)ray(?:worker|actor)|RayTrainWorker|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
     (
-        r"(?i)worker|^work-horse|\brank|DataLoader|scheduler|TP\d|^gw\d|shard|^child|^stub|"
+        r"(?i)worker|^work-horse|\brank|DataLoader|(?<![a-z]-)scheduler|TP\d|^gw\d|shard|^child|^stub|"
         r"^task|^executor",
         ProcessRole.WORKER,
     ),

@@ -15,7 +15,8 @@ _SIMPLE: Final = re.compile(r"([A-Za-z_]\w*+(?:::[A-Za-z_]\w*+)*+)(?:\([\w:*&, ]
 _NOT_SIMPLE: Final = re.compile(r"operator|std::__|::h[0-9a-f]{16}")
 _PART_OF_A_NAME: Final = re.compile(
     r"operator ?(?:\(\)|\[\]|<=>|<<=|>>=|<<(?!\w)|>>|->\*?|<=|>=|<|>|\"\" ?\w+"
-    r"|(?=new\b|delete\b|co_await\b|[\w:]))|\(anonymous [a-z]+\)|\(\*?[A-Za-z_]\w*\)(?=\.[A-Za-z_])",
+    r"|(?=new\b|delete\b|co_await\b|[\w:]))|\(anonymous [a-z]+\)"
+    r"|\(\*?[A-Za-z_]\w*\)(?=\.[A-Za-z_])",
     re.ASCII,
 )
 """Brackets and spaces that open no arguments; the last is Go's `main.(*Pool).Take`."""
