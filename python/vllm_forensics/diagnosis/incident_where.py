@@ -21,7 +21,7 @@ _LOGS: Final = (
 )
 """glog's and folly's own frames, where they print a failed check or handle a signal."""
 _HANDLERS: Final = re.compile(
-    rf"(?:absl::|{_LOGS}|std::|"
+    rf"(?:absl::|{_LOGS}|std::|boost::(?:throw_exception|wrapexcept|exception_detail)|"
     r"TVMFFI(?:SegFault|Backtrace|Traceback)|"
     r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
@@ -32,7 +32,7 @@ _HANDLERS: Final = re.compile(
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|OnFatalError|OOMErrorHandler)|v8::(?:api_internal|Utils|internal::(?:V8|Heap)::Fatal)|"
     r"(?:_?raise|_?_?abort|gsignal|kill(?:pg)?|clone3?|_?_?free|malloc|realloc|calloc|cfree)\b(?!::)|"
-    r"__clang_call_terminate|_{0,3}pthread_|_sigtramp|__restore_rt|"
+    r"__clang_call_terminate|__aarch64_(?:ld|cas|swp)|_{0,3}pthread_|_sigtramp|__restore_rt|"
     r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
     r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
@@ -57,7 +57,7 @@ _ENDS: Final = re.compile(
     r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
 )
 """The last functions of the C library, of Go, Qt, V8 and Node."""
-_ASSERTION: Final = re.compile(r"(?i)assert\w{0,12}fail")
+_ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur)\w{0,12}fail")
 _PRINTERS: Final = re.compile(
     rf"uwsgi_(?:backtrace|segfault)|absl::|{_LOGS}|"
     r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
@@ -123,9 +123,19 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
 def fault_index(calls: tuple[NativeCall, ...]) -> int:
     """Where the stack begins below what handled the signal, or ended the process."""
     start = max(_above_the_signal(calls), _below_the_end(calls))
-    while start < len(calls) - 1 and _ASSERTION.search(calls[start].function or "") is not None:
-        start += 1
+    start = _below_a_check(calls, start) if start else start
     return start + _is_of_assertion(calls, start)
+
+
+def _below_a_check(calls: tuple[NativeCall, ...], start: int) -> int:
+    """Where the caller of a failed check stands that aborted, or threw what nobody caught."""
+    for at in range(start, len(calls) - 1):
+        name = calls[at].function or ""
+        if _ASSERTION.search(name) is not None:
+            start = at + 1
+        elif not (_HANDLERS.match(name) or _FUNCTIONS.fullmatch(name)):
+            break
+    return start
 
 
 def gives_up(call: NativeCall) -> bool:

@@ -139,6 +139,14 @@ APPLE: Final = Family(
             "Assertion failed: (id < size), function get, file cache.cpp, line 88.",
             signal="SIGABRT",
         ),
+        Phrase(  # Erlang's
+            ClueKind.ABORT,
+            "() Assertion failed: ",
+            r"(?P<detail>[\w./-]{1,200}:\d{1,6}:(?P<function>\w{1,100})\(\) "
+            r"Assertion failed: .{1,200})",
+            "beam/pool.c:88:take_block() Assertion failed: block != ((void *)0)",
+            signal="SIGABRT",
+        ),
         Phrase(
             ClueKind.ABORT,
             "Assertion failed: ",

@@ -26,6 +26,7 @@ from vllm_forensics.evidence.log.languages import (
     NODE,
     PADDLE,
     RUBY,
+    TVM,
     R,
 )
 from vllm_forensics.evidence.log.launchers import BATCH, MACHINE
@@ -53,7 +54,7 @@ FAMILIES: Final = (
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES,
-    GAMES, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
+    GAMES, TVM, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

@@ -91,6 +91,11 @@ _EXPLAINED_AT_ALL: Final = lazily(
     r"- (?:an?|the)\b)|"
     r": (?:an?|the) "
 )
+_REFUTED: Final = lazily(
+    r"[^.;]{0,60}[\"'`\u201d.,]{1,4} (?:which|this|that) (?:is|was) "
+    r"(?:not (?:the case|true|right|so)|wrong|false)\b"
+)
+"""Behind what somebody or something said: it is not so."""
 _MENDS: Final = lazily(
     rf"(?i)(?<!not )(?<!n't )(?<![\w-])(?:{MEND}{_FORM}|no longer|regression test)\b|"
     r"\bcloses:? \W?(?:\w{1,20}#|#\d|https?:)"
@@ -151,6 +156,11 @@ def is_asked(text: str) -> bool:
 def is_explained(after: str, *, of_message: bool) -> bool:
     """Do the words behind say what it is? Less is certain behind a message that was printed."""
     return (_EXPLAINED if of_message else _EXPLAINED_AT_ALL).match(after) is not None
+
+
+def is_refuted(after: str) -> bool:
+    """Is it said behind that it is not so?"""
+    return _REFUTED.match(after) is not None
 
 
 def is_mended(before: str, after: str) -> bool:

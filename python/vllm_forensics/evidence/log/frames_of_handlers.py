@@ -32,7 +32,7 @@ HANDLERS: Final = (
     Form(
         writer="abseil, glog",
         example="    @     0x7f1be0001234        192  ns::f()",
-        pattern=r"\s*(?:PC: )?@\s+0x[0-9a-f]+\s+(?:(?:\(unknown\)|\d{1,20})\s+)?"
+        pattern=r"\s*(?:PC: )?@\s+(?:0x[0-9a-f]+|[0-9a-f]{16})\s+(?:(?:\(unknown\)|\d{1,20})\s+)?"
         r"(?P<function>\S.{0,400})",
         begins="[@P]",
         holds="@",
@@ -48,12 +48,12 @@ HANDLERS: Final = (
     Form(  # with a process's arguments behind its name, or file and line at the end
         writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
         example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
-        pattern=r"\s*(?:(?:\d{1,6}\s{1,3})?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
+        pattern=r"\s*(?:(?:\d{1,6}\s{1,3}|# ?)?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
         r"(?P<module>(?!0x|\d{1,6}\s|\.\d)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
         r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]"
         r"(?: (?!\(?\S{1,240}:[\d?]{1,9}\)?$)(?P<function>\S.{0,400}))?",
-        begins=r"[\w./+@\[-]",
+        begins=r"[\w./+@\[#-]",
         holds="[0x",
     ),
     Form(
@@ -151,6 +151,16 @@ HANDLERS: Final = (
         r"(?:in (?P<module>/?\S{1,240})|at (?P<file>\S{1,240}?):(?P<line>\d{1,7}))$",
         begins=r"\d",
         holds="# ",
+    ),
+    Form(
+        writer="TVM FFI",
+        example='  File "<unknown>", in ns::f()',
+        pattern=rf"\s*File \"(?P<file>{_NATIVE_FILE})\"(?:, line (?P<line>\d{{1,9}}))?, in "
+        r"(?P<function>\S.{0,400})",
+        begins="F",
+        holds='", ',
+        source="TVM FFI",
+        last_first=True,
     ),
     Form(
         writer="tvm-ffi",

@@ -191,7 +191,7 @@ _ENDS: Final = (
     ),
     (
         "rash dump is being written to: ",
-        r"^(?P<detail>Crash dump is being written to: erl_crash\.dump)",
+        r"^(?P<detail>Crash dump is being written to: erl_crash\.dump)(?!.{1,200}core dumped\))",
         "Crash dump is being written to: erl_crash.dump...done",
     ),
     (  # Swift

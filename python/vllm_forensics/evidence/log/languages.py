@@ -129,6 +129,17 @@ BACKWARD: Final = Family(
         ),
     ),
 )
+TVM: Final = Family(
+    source="TVM FFI",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "!!! TVM FFI encountered a",
+            r"!!! TVM FFI encountered an? (?P<signal>Segfault|\w[\w ]{3,40}?) !!!",
+            "!!!!!!! TVM FFI encountered a Segfault !!!!!!!",
+        ),
+    ),
+)
 PADDLE: Final = Family(
     source="Paddle",
     phrases=(

@@ -17,6 +17,7 @@ from vllm_forensics.evidence.log.doubt import (
     is_general,
     is_mended,
     is_possible,
+    is_refuted,
     is_supposed,
     is_taught,
     is_witnessed,
@@ -104,7 +105,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
     if is_code(before, after) or is_supposed(before) or _LECTURE.match(text, 0, start + 1):
         return Voice.SHOWN
-    if is_explained(after, of_message=True):
+    if is_explained(after, of_message=True) or is_refuted(after):
         return Voice.SHOWN
     is_quoted = _QUOTED.search(before) is not None
     if not is_witnessed(before) and (

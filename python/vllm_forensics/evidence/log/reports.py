@@ -19,6 +19,7 @@ from vllm_forensics.evidence.log.doubt import (
     is_doubted_in_chinese,
     is_explained,
     is_general,
+    is_refuted,
     is_witnessed,
 )
 from vllm_forensics.evidence.log.killers import has_killer
@@ -185,8 +186,10 @@ def _is_beside_cjk(before: str, after: str) -> bool:
 
 def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     """Does the crash hang on a word beside it: one that deals with it, denies it or awaits it?"""
-    if is_denied(before) or any(
-        one.search(before) is not None for one in (_MENDING, _OCCASION, _MAY)
+    if (
+        is_denied(before)
+        or is_refuted(after)
+        or any(one.search(before) is not None for one in (_MENDING, _OCCASION, _MAY))
     ):
         return True
     if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:

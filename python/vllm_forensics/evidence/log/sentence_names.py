@@ -34,7 +34,7 @@ _PATH: Final = lazily(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
     r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
-    r"results in):? "
+    r"receive[sd]|caught|results in):? "
     r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
     r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
 )

@@ -152,7 +152,8 @@ SHELL: Final = Family(
                 ClueKind.SIGNAL,
                 word,
                 rf"{_TELLER}(?:(?P<pid>\d{{2,20}}):? |\d )?(?P<signal>{word})(?:: \d+)?"
-                r" *(?:\(core ?dump(?:ed)?\)|$|  +\S|(?=[./]))",
+                r" *(?:\(core ?dump(?:ed)?\)(?: {1,40}(?:\.|~)?/(?:[^\s/]{1,100}/){0,20}"
+                r"(?P<name>[\w.+-]{1,60}))?|$|  +\S|(?=[./]))",
                 example,
             )
             for word, example in (
@@ -171,7 +172,7 @@ SHELL: Final = Family(
                 ClueKind.SIGNAL,
                 needle,
                 rf"(?:^|\W)(?:line \d{{1,9}}: +(?P<pid>\d{{1,20}}) )?(?P<signal>{deaths}) +"
-                rf"{re.escape(needle)}",
+                rf"{re.escape(needle)}(?(pid){_COMMAND}|)",
                 f"timeout: Segmentation fault {needle}",
             )
             for needle, deaths in (

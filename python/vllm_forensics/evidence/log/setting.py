@@ -104,9 +104,9 @@ _COMMAND: Final = re.compile(r"(?:[$>] )?[a-z][\w./-]{0,40} (?:.{0,200} )?(?:-{1
 """A command with an option, or into another."""
 _MARKED: Final = re.compile(
     r"#\s{0,2}(?:A fatal error has been|JRE version|Java VM|Problematic frame|Fatal error in|"
-    r"(?:Debug c|C)heck failed|Fatal JavaScript)"
+    r"(?:Debug c|C)heck failed|Fatal JavaScript|\d{1,3} \S{1,240}\([^()]{0,400}\) \[0x)"
 )
-"""Java's machine and V8 begin each line of their own record with the mark of a comment."""
+"""Java's machine, V8 and some crash handlers begin each line with the mark of a comment."""
 _WAITS: Final = re.compile(
     r"_{0,2}(?:GI_{1,3})?(?:internal_)?(?:futex_|do_futex_wait|syscall_cancel|poll\b|ppoll\b|select\b|"
     r"epoll_wait|(?:clock_)?nanosleep|pthread_cond_|(?:new_)?sem_wait|lll_lock|wait4|waitpid)"
