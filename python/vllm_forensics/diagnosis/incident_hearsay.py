@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,7 +10,6 @@ from vllm_forensics.model.incident import OOPS, Clue, ClueKind, IncidentReading,
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
 _DUMPS: Final = "faulthandler"
 _BACKTRACE: Final = "backtrace()"
-_MARKS: Final = re.compile(r"(?:# |\[[^\]]{1,40}\] ?|(?:[Bb]ug|BUG|[Ii]ssue|[Ee]rror): ?){0,4}")
 _TITLE: Final = 3
 """A text's title stands on one of so many lines."""
 
@@ -50,11 +48,7 @@ def name_titled(first: Clue, reading: IncidentReading) -> str | None:
         heard = (one for one in reading.clues if one.kind is ClueKind.HEARSAY and one.name)
         return next((one.name for one in heard if one.signal == first.signal), None)
     title = _title(first, reading)
-    if title is None:
-        return None
-    begin = _MARKS.match(title.text)
-    is_subject = begin is not None and title.text.startswith(title.name or "\n", begin.end())
-    return title.name if is_subject else None
+    return title.name if title is not None else None
 
 
 def place_titled(first: Clue, reading: IncidentReading) -> NativeCall | None:

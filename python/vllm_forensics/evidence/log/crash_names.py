@@ -55,6 +55,7 @@ HANG: Final = re.compile(
     r"(?:is|gets?|got|getting) stucks?|"
     r"stuck(?= (?:at|in|on|when|while|during|after)\b)|"
     r"(?:start(?:s|ed)?|begins?|began|seem(?:s|ed)?|appears?) (?:to )?(?:be )?hang)(?![\w-])|"
+    r"stop(?:s|ped) responding|(?:be|became|becomes|goes|went) unresponsive|"
     r"\u5361(?:\u4f4f|\u6b7b)|\u6b7b\u9501"
 )
 """A wait without an end."""
@@ -69,7 +70,9 @@ CRASH: Final = re.compile(
     r"(?<=\.exe has )stopped working|"
     r"stopped working(?=[\"'\u201d`]| (?:error|dialog|message|window|pop))|"
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated)|"
-    r"(?:force[ -]|suddenly )clos(?:es|ed)|clos(?:es|ed) (?:itself|suddenly))"
+    r"(?:force[ -]|suddenly )clos(?:es|ed)|clos(?:es|ed) (?:itself|suddenly)|"
+    r"(?:silently|instantly|immediately) (?:exit|quit|close)(?:s|ed)?|"
+    r"(?:exits|exited|exiting|quits|closes|closed) (?:silently|instantly|immediately)(?! with))"
     r"(?!\w|-(?!on-))|"
     "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|"
     "\ud06c\ub798\uc2dc"

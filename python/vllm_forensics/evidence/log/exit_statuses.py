@@ -78,6 +78,7 @@ _SPELLINGS: Final = (
     ("-10737", "code {signed}"),
     ("ode 32212", "code {code}"),
     ("tatus 32212", "status {code}"),
+    ("tatus(32212", "ExitStatus(ExitStatus({code}))"),
     ("ode=32212", "code={code}"),
     ("xC0000", "code 0x{code:X}"),
     ("xc0000", "code 0x{code:x}"),
@@ -146,6 +147,13 @@ STATUSES: Final = Family(
             of_another=True,
         ),
         *_windows(),
+        Phrase(  # Rust's of a child: the status of wait(2), with a bit for the core
+            ClueKind.CHILD,
+            "unix_wait_status(",
+            r"\bunix_wait_status\((?:(?P<signal>4|6|7|8|9|11)|(?P<exit>13[24-9]))\)",
+            "Process exited with code ExitStatus(unix_wait_status(139))",
+            of_another=True,
+        ),
         Phrase(  # an older Windows' event: the code stands nowhere
             ClueKind.CHILD,
             "aulting application ",

@@ -80,6 +80,7 @@ class Hearsay:
         """Know nothing."""
         self._is_work = self._is_change = False
         self._is_event = True
+        self._has_crashed = False
         self._title = LogLine(0, "", "")
         self._told = 0
 
@@ -101,6 +102,7 @@ class Hearsay:
         if not self._is_work and (clue is None or clue.signal is None):
             clue = exception_in(self._title, clue) or clue
         self._is_event = clue is None or clue.kind is ClueKind.HEARSAY
+        self._has_crashed = clue is not None and self._is_event
         return clue
 
     def read(self, line: LogLine) -> Clue | None:
@@ -127,7 +129,9 @@ class Hearsay:
 
     def _sentences(self, lines: Sequence[str], *, is_message: bool) -> Iterator[Clue | None]:
         form = Form.MESSAGE if is_message else Form.SENTENCE
-        names = (DEATH, HEAP, HANG, CRASH) if is_message else (DEATH,)
+        names = [DEATH, HEAP, CRASH] if is_message else [DEATH]
+        if is_message and not self._has_crashed:
+            names.append(HANG)
         page = Page(lines)
         for number, text in enumerate(lines, start=1):
             if number == self._title.number:

@@ -30,7 +30,10 @@ _VICTIM: Final = lazily(
     r"(?<=rashes|rashed| kills) (?P<bare>python|server|kernel|interpreter)\b"
 )
 """`celery killed my worker`, `take() crashes Python`: who died is named behind."""
-_PATH: Final = lazily(r"(?:\./|/)(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})\W{0,3}$")
+_PATH: Final = lazily(
+    r"(?<![\w.-])(?:\.{0,3}|~|sh [\w.-]{1,40})/(?:[\w.+-]{1,60}/){0,10}"
+    r"(?P<name>[\w.+-]{1,60})\W{0,3}$"
+)
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
     r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
@@ -45,15 +48,17 @@ _OBJECT: Final = lazily(
     r"(?: \w{1,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
 )
 """`import pool kills python with SIGSEGV`: who is said to have been ended, before the death."""
+_FAR: Final = 200
+"""No subject stands further from its verb."""
 _BETWEEN: Final = lazily(
     r"(?:[\s\"'`*]{0,4}\b(?:just|always|still|also|now|then|keeps?|kept|often|sometimes|never|hard|"
     r"is|are|has|have|had|was|were|been|being|will|did|does|gets?|got|getting|"
-    r"(?:seem|appear|start)(?:s|ed)? to|\w{2,15}ly))*[\s\"'`*]{0,4}$",
+    r"(?:seem|appear|start)(?:s|ed)? to|\w{2,15}ly)){0,6}[\s\"'`*]{0,4}$",
     re.IGNORECASE,
 )
 """Between a subject and its verb."""
 _SUBJECT: Final = lazily(
-    r"(?P<before>(?:^|[^\w\s]|\S+)\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w.])"
+    r"(?P<before>(?:^|[^\w\s]|\S{1,40})\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w./-])"
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
     r"(?: (?:(?P<kind>process|proc|server|program|app|children)|"
     r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
@@ -133,9 +138,12 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     dies = _DIES.search(before)
     if dies is not None:
         before, is_verb = text[: dies.start() + 1], True
+    before = before[-_FAR:]
     between = _BETWEEN.search(before)
     subject = _SUBJECT.search(before[: between.start()] if between is not None else before)
     if subject is None or _GERUND.match(text) is not None:
+        return None
+    if subject["before"].strip() == "thread":
         return None
     name = subject["name"]
     if _PROGRAM.match(name) is not None:
