@@ -138,14 +138,6 @@ STATUSES: Final = Family(
             "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)",
             of_another=True,
         ),
-        Phrase(  # strace's, with the process where it followed several
-            ClueKind.CHILD,
-            "+++ killed by SIG",
-            r"^(?:(?:\[pid {1,6})?(?P<pid>\d{1,9})\]? {1,6}(?:[\d:.]{5,20} )?|[\d:.]{5,20} )?"
-            r"\+\+\+ killed by (?P<signal>SIG[A-Z]{2,6})\b",
-            "4242 +++ killed by SIGSEGV (core dumped) +++",
-            of_another=True,
-        ),
         *_windows(),
         Phrase(  # Rust's of a child: the status of wait(2), with a bit for the core
             ClueKind.CHILD,

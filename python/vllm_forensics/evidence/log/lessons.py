@@ -32,7 +32,7 @@ _LESSON: Final = re.compile(
     r"(?:indicates|signals) that|(?:occurs|happens|is (?:sent|raised|thrown)) when|"
     r"if you(?:'re| are| see| get| encounter)|error (?:may|might|can) occur|"
     r"exit code (?:will|would) be|"
-    r"you (?:can|should|may|might|will|need|get|see|find|notice)|"
+    r"(?<!can )(?<!do )(?<!did )you (?:can|should|may|might|will|need|get|see|find|notice)|"
     r"best practices?|stands for|refers to|what it means|128 ?\+ ?(?:\d{1,2}|[Nn])|"
     r"(?:often|mostly|generally) (?:due to|caused by)|"
     r"your (?:machine|system|program|code|application|server|container|terminal|computer|pod))\b"

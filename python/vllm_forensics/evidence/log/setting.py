@@ -48,6 +48,7 @@ _DUMP: Final = re.compile(
     r"at [\w/.]{1,200}:\d|\"[\w.-]{1,60}\" ?: |$)"
 )
 """Lines of a stack, comments and a document's members are neither code nor none."""
+_MEMBER: Final = re.compile(r"\s*\"[\w.-]{1,60}\" ?: (?!True|False|None)")
 _STATEMENT: Final = re.compile(
     # Python
     r"\s*(?:(?:async )?def \w|class \w{1,80}[(:]|import \w[\w., ]{0,200}$|from [\w.]{1,99} import |"
@@ -231,10 +232,15 @@ def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
         or is_of_another_report(lines, at)
         or is_expected(page, at)
         or _is_comment_of_code(page, kinds, at)
-        or _is_within_code(kinds, at)
+        or (_is_within_code(kinds, at) and not _is_of_document(lines, at))
         or is_list_of_changes(lines, at)
         or page.is_of_patch(at)
     )
+
+
+def _is_of_document(lines: Sequence[str], at: int) -> bool:
+    """Is the line a member of a document, between two others?"""
+    return all(_MEMBER.match(line) is not None for line in lines[max(0, at - 1) : at + 2])
 
 
 def _is_comment_of_code(page: Page, kinds: Sequence[_Kind], at: int) -> bool:

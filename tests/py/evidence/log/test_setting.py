@@ -535,6 +535,35 @@ def test_a_real_stack_in_a_lesson_is_told() -> None:
     assert clues_in(lesson.replace("55d0c1a3b", "7f1234567")) == ()
 
 
+def test_a_member_of_a_document_stands_in_no_code() -> None:
+    document = """\
+[
+    {
+        "Path": "/srv/start.sh",
+        "Args": [
+            "/bin/sh",
+            "-c",
+            "serve --port 8000"
+        ],
+        "State": {
+            "Status": "exited",
+            "ExitCode": 139,
+            "Error": "",
+        },
+        "Image": "sha256:5f11d9aad213"
+    },
+]
+"""
+
+    assert [clue.exit for clue in clues_in(document)] == [139]
+
+
+def test_who_asks_whether_others_see_something_teaches_nothing() -> None:
+    text = "# Finally, it was killed\n\nCan you see anything in this? Thank you.\n"
+
+    assert clues_in(text)
+
+
 def test_a_machines_own_log_in_a_lesson_is_told() -> None:
     kill = "Jan 21 08:26:41 pool2 kernel: Out of memory: Killed process 24774 (poold)\n"
     text = (
