@@ -102,3 +102,12 @@ def test_what_is_done_is_not_who_died(what: str) -> None:
     death = incident_of(f"# {what} crashes after some time", "", "It happens daily.").first_death
 
     assert death.name is None
+
+
+def test_a_status_that_somebody_tells_is_not_proved() -> None:
+    told = incident_of(
+        "It ran for a minute and the IDE said the program exited with code -1073740791"
+    )
+
+    assert told.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert told.first_death.cause.certainty is Certainty.LIKELY

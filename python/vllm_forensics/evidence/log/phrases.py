@@ -25,9 +25,6 @@ _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
 _OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
-_TOLD: Final = {
-    ClueKind.MEMORY, ClueKind.ENVIRONMENT, ClueKind.GPU, ClueKind.HANG, ClueKind.CHILD
-}  # fmt: skip
 _ENDS: Final = re.compile(r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|finish|fail|quit)\w")
 """A verb, and its subject before it."""
 _ENDED: Final = re.compile(r" (?:terminated|exited|died|crashed|failed): $")
@@ -131,14 +128,13 @@ class PhraseBook:
             told = _told(phrase, match.groupdict())
             if told is None:
                 return None
-            is_own = phrase.kind in _OWN_WORDS and not phrase.of_another
             is_nameless = phrase.of_another and not (told["name"] or told["pid"])
             is_verbs = _ENDS.match(text, match.start()) or _ENDED.search(text, 0, match.start())
             if phrase.in_prose and is_nameless and is_verbs is not None:
                 told["name"] = process_named(match, is_verb=True)
             if voice is Voice.TOLD and told["name"]:
                 told["name"] = somebody(told["name"])
-            told["is_told"] = voice is Voice.TOLD and (is_own or phrase.kind in _TOLD)
+            told["is_told"] = voice is Voice.TOLD
             return phrase.kind, source, told
         return None
 
