@@ -24,7 +24,6 @@ _MAX_DETAIL: Final = 300
 _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
-_OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 _ENDS: Final = re.compile(r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|finish|fail|quit)\w")
 """A verb, and its subject before it."""
 _ENDED: Final = re.compile(r" (?:terminated|exited|died|crashed|failed): $")
