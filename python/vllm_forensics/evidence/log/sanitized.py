@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import Final
 
+from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 from vllm_forensics.model.sanitizer import PrintedReport, Role
 
@@ -33,6 +34,7 @@ _SUMMARY: Final = re.compile(
     rb"\S{1,400})(?: in (?P<function>[^\n]{1,300}))?"
 )
 """The last line of a report whose beginning was cut off."""
+_RUNTIME: Final = re.compile(r"lib(?:[ahlt]|hw)san\b|libclang_rt\.")
 _SIGNALS: Final = {
     "segv": "SIGSEGV",
     "stack-overflow": "SIGSEGV",
@@ -108,9 +110,10 @@ class SanitizedPart:
             }
             kind, module = groups["kind"] or "", groups["module"]
             signal = _SIGNALS.get(kind.lower())
-            call = NativeCall(
-                function=groups["function"], module=module.rsplit("/", 1)[-1] if module else None
-            )
+            call = NativeCall(function=groups["function"], module=base_name(module))
+            is_place = call.function or call.module
+            if _RUNTIME.match(call.module or "") is not None:  # its own memcpy, and not the caller
+                is_place = None
             clues.append(
                 Clue(
                     kind=ClueKind.HEAP if signal is None else ClueKind.SIGNAL,
@@ -119,7 +122,7 @@ class SanitizedPart:
                     text=match[0].decode("utf-8", "replace"),
                     signal=signal,
                     detail=kind,
-                    native=(call,) if call.function or call.module else (),
+                    native=(call,) if is_place else (),
                 )
             )
         return clues

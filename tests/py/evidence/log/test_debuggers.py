@@ -193,3 +193,18 @@ def test_a_trackers_heading_is_a_witness() -> None:
     heading = "# Segfault in take()\n\nsomebody · description · 2026-01-15\n"
     assert death(heading + lesson).signal == "SIGSEGV"
     assert explain_incident(parse_incident_log([lesson.encode()]), "log") is None
+
+
+def test_a_sanitizers_own_function_is_no_place() -> None:
+    reading = parse_incident_log(
+        [
+            b"#14 0x55e15d7d0587 in take src/pool.c:537\n\n"
+            b"SUMMARY: AddressSanitizer: heap-use-after-free (/usr/lib64/libasan.so.8+0xf5675) "
+            b"(BuildId: a4ad7eb9) in memcpy\n"
+        ]
+    )
+    incident = explain_incident(reading, "log")
+
+    assert incident is not None
+    assert incident.first_death.function != "memcpy"
+    assert incident.first_death.module is None
