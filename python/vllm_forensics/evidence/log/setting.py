@@ -45,10 +45,11 @@ _FORM: Final = 300
 """So much of a line shows whether it is source code."""
 _DUMP: Final = re.compile(
     r"\s*(?:File \"|(?:Current )?[Tt]hread |#|Traceback|\[\s?\d{1,3}\]|@ +0x|frame #|"
-    r"at [\w/.]{1,200}:\d|\"[\w.-]{1,60}\" ?: |$)"
+    r"at [\w/.]{1,200}:\d|$)"
 )
-"""Lines of a stack, comments and a document's members are neither code nor none."""
-_MEMBER: Final = re.compile(r"\s*\"[\w.-]{1,60}\" ?: (?!True|False|None)")
+"""Lines of a stack, and comments, are neither code nor none."""
+_MEMBER: Final = re.compile(r"\s*\"[\w.-]{1,60}\" ?: ")
+"""Of a document, which may be a program's, or be printed by one."""
 _STATEMENT: Final = re.compile(
     # Python
     r"\s*(?:(?:async )?def \w|class \w{1,80}[(:]|import \w[\w., ]{0,200}$|from [\w.]{1,99} import |"
@@ -118,6 +119,7 @@ _WAITS: Final = re.compile(
 class _Kind(Enum):
     CODE = auto()
     OTHER = auto()
+    MEMBER = auto()
     NEITHER = auto()
     FENCE = auto()
 
@@ -232,15 +234,10 @@ def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
         or is_of_another_report(lines, at)
         or is_expected(page, at)
         or _is_comment_of_code(page, kinds, at)
-        or (_is_within_code(kinds, at) and not _is_of_document(lines, at))
+        or _is_within_code(kinds, at)
         or is_list_of_changes(lines, at)
         or page.is_of_patch(at)
     )
-
-
-def _is_of_document(lines: Sequence[str], at: int) -> bool:
-    """Is the line a member of a document, between two others?"""
-    return all(_MEMBER.match(line) is not None for line in lines[max(0, at - 1) : at + 2])
 
 
 def _is_comment_of_code(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
@@ -276,6 +273,8 @@ def _kind(line: str, above: str) -> _Kind:
         return _Kind.NEITHER
     if _LOGGED.match(line) is not None:
         return _Kind.OTHER
+    if _MEMBER.match(line) is not None:
+        return _Kind.MEMBER
     is_code = (_STATEMENT.match(line) or _ENDING.match(line)) is not None
     return _Kind.CODE if is_code else _Kind.OTHER
 
@@ -287,11 +286,14 @@ def _is_source(kinds: Sequence[_Kind]) -> bool:
         return False
     if not all(_Kind.CODE in end for end in (own[: _ENDS // 2], own[-_ENDS:])):
         return False
-    return 5 * own.count(_Kind.CODE) >= 2 * len(own)
+    code = own.count(_Kind.CODE)
+    return 5 * code >= 2 * len(own) and code > 2 * own.count(_Kind.MEMBER)
 
 
 def _is_within_code(kinds: Sequence[_Kind], at: int) -> bool:
-    """Does source code stand above and below, in the same block?"""
+    """Does source code stand above and below, in the same block, and no document around it?"""
+    if set(kinds[max(0, at - 1) : at + 2]) == {_Kind.MEMBER}:
+        return False
     code, other = _counted(reversed(kinds[max(0, at - _REACH) : at]))
     if code < 2 or code < other:
         return False
