@@ -97,6 +97,10 @@ _SYSTEM: Final = re.compile(
 """The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
 _TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
 """`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
+_INTERPRETER: Final = re.compile(
+    r"libpython[\d.]{1,6}\w{0,3}\.(?:so|dylib)[\d.]*|python\d{0,2}(?:\.\d{1,2})?|python\d{2,3}\.dll|"
+    r"Python|org\.python\.python"
+)
 _PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE.pattern}")
 """What ELF's linker loads first has no `.so` in its name."""
 _MAIN: Final = re.compile(r"main\.")
@@ -207,7 +211,7 @@ def _is_of_a_system(call: NativeCall) -> bool:
 
 
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
-    """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
+    """Where every frame is a runtime's: OpenMP's, the only library's, or the interpreter's."""
     name = calls[0].function or "" if calls else ""
     if len(calls) == 1 and not _START.fullmatch(name) and not _HANDLERS.match(name):
         is_place = calls[0].module or calls[0].function
@@ -215,7 +219,16 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     if calls and calls[0].module and all(call.function is None for call in calls):
         named = {call.module for call in calls if call.module is not None}
         return calls[0] if len(named) == 1 else None
-    return next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
+    of_openmp = next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
+    return of_openmp or _of_interpreter(calls)
+
+
+def _of_interpreter(calls: tuple[NativeCall, ...]) -> NativeCall | None:
+    """The interpreter's own frame right below what handled the signal: it faulted itself."""
+    start = fault_index(calls)
+    hit = calls[start] if 0 < start < len(calls) else None
+    is_own = hit is not None and _INTERPRETER.fullmatch(hit.module or "") is not None
+    return hit if hit is not None and is_own and not gives_up(hit) else None
 
 
 def _below_the_end(calls: tuple[NativeCall, ...]) -> int:

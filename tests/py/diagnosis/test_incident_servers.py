@@ -641,3 +641,36 @@ def test_a_watchdogs_frames_alone_tell_a_wait() -> None:
     ).first_death
 
     assert death.cause.kind is CauseClass.HANG
+
+
+def test_a_fault_of_the_interpreters_own_is_there() -> None:
+    death = incident_of(
+        "!!! uWSGI process 42 got Segmentation Fault !!!",
+        "*** backtrace of 42 ***",
+        "uwsgi(uwsgi_backtrace+0x2e) [0x45567e]",
+        "uwsgi(uwsgi_segfault+0x21) [0x455a51]",
+        "/lib/x86_64-linux-gnu/libc.so.6(+0x36ff0) [0x7f67d9522ff0]",
+        "/usr/lib/libpython3.12.so.1.0(PyTraceBack_Print+0xb8) [0x7f67d9aa5ad8]",
+        "/usr/lib/libpython3.12.so.1.0(+0x93e88) [0x7f67d9946e88]",
+    ).first_death
+
+    assert (death.function, death.module) == ("PyTraceBack_Print", "libpython3.12.so.1.0")
+
+
+def test_a_worker_that_did_not_stop_was_ended_by_its_master() -> None:
+    death = incident_of(
+        "worker 2 (pid: 42) is taking too much time to die...NO MERCY !!!",
+        "DAMN ! worker 2 (pid: 42) died, killed by signal 9 :( trying respawn ...",
+    ).first_death
+
+    assert (death.pid, death.signal) == (42, "SIGKILL")
+    assert "uWSGI's master sent" in death.cause.detail
+
+
+def test_the_gpus_kernel_driver_names_the_process() -> None:
+    line = (
+        "amdgpu 0000:0b:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770, "
+        "for process serve pid 42 thread serve pid 42)"
+    )
+
+    assert (incident_of(line).first_death.pid, incident_of(line).first_death.name) == (42, "serve")

@@ -302,7 +302,8 @@ GPU: Final = Family(
                 ),
                 (
                     "page fault (src_id:",
-                    r"(?P<detail>\[\w{3,10}\] (?:no-retry )?page fault \(src_id:.{0,120})",
+                    r"(?P<detail>\[\w{3,10}\] (?:no-retry )?page fault \(src_id:.{0,90}?"
+                    r"(?: for process (?P<name>[\w.-]{1,40}) pid (?P<pid>\d{1,9})\b.{0,60}|$|\)))",
                     "amdgpu 0000:41:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8)",
                 ),
             )

@@ -218,6 +218,16 @@ SERVERS: Final = Family(
             "Thu Jan 15 08:12:45 2026 - *** HARAKIRI ON WORKER 9 (pid: 4242, try: 1) ***",
             of_another=True,
         ),
+        Phrase(
+            ClueKind.CHILD,
+            "...NO MERCY !!!",
+            r"(?P<name>worker) \d{1,6} \(pid: (?P<pid>\d{1,20})\) is taking too much time to die"
+            r"\.\.\.NO MERCY",
+            "worker 2 (pid: 4242) is taking too much time to die...NO MERCY !!!",
+            signal="SIGKILL",
+            of_another=True,
+            sender="uWSGI's master",
+        ),
         Phrase(  # as people call it
             ClueKind.HANG,
             "CRITICAL WORKER TIMEOUT",
