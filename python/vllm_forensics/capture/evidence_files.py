@@ -13,6 +13,7 @@ from typing import Final
 from vllm_forensics.capture.compressed import Source, expand
 from vllm_forensics.capture.core_sources import is_core
 from vllm_forensics.capture.files import open_regular, unopened
+from vllm_forensics.capture.logs import without_hole
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.model.report import Failure
 
@@ -175,7 +176,7 @@ def _head(descriptor: int, size: int) -> bytes:
                 f"could not be read: {error.strerror}", remedy="copy it to another disk"
             ) from error
 
-    return Source(expand(pieces())).peek(size)
+    return Source(without_hole(expand(pieces()))).peek(size)
 
 
 def _kind(mode: int) -> str:

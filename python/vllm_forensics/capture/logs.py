@@ -32,6 +32,8 @@ _MAX_ENTRIES: Final = 100_000
 _FAMILY: Final = re.compile(r".*\.\d+$")
 """With log_path=asan a runtime writes asan.PID."""
 _TAR_HEAD: Final = 512
+_LARGEST_HOLE: Final = 1 << 30
+"""/dev/zero has no end."""
 
 
 class Log(NamedTuple):
@@ -74,7 +76,7 @@ def open_logs(path: str) -> Iterator[Log]:
     """
     with ExitStack() as opened:
         stream = _open(path, opened)
-        source = Source(expand(_raw(path, stream)))
+        source = Source(without_hole(expand(_raw(path, stream))))
         head = source.peek(_TAR_HEAD)
         if head.startswith(ZIP_MAGICS):
             position = stream.tell() if stream.seekable() else 0
@@ -102,7 +104,26 @@ def read_log(path: str) -> Iterator[bytes]:
 
     """
     with ExitStack() as opened:
-        yield from expand(_raw(path, _open(path, opened)))
+        yield from without_hole(expand(_raw(path, _open(path, opened))))
+
+
+def without_hole(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces without the zeros at their beginning, where a text follows.
+
+    logrotate's copytruncate cuts a file while its writer goes on at the old offset: what was cut
+    is a hole, which reads as zeros.
+    """
+    zeros = 0
+    for piece in pieces:
+        text = piece.lstrip(b"\0")
+        zeros += len(piece) - len(text)
+        if text or zeros > _LARGEST_HOLE:
+            yield text or piece
+            yield from pieces
+            return
+    while zeros:
+        yield bytes(min(zeros, PIECE))
+        zeros -= min(zeros, PIECE)
 
 
 def _open(path: str, opened: ExitStack) -> IO[bytes]:

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.journal_records import is_journal_export
+from vllm_forensics.evidence.unicode_text import encoding_of
 from vllm_forensics.model.event import EventKind
 from vllm_forensics.model.joined import SourceKind
 
@@ -22,9 +23,9 @@ _SUPERVISED: Final = {"start", "exec", "exit", "fault", "core", "snapshot", "err
 _EVENTS: Final = {kind.value for kind in EventKind}
 _MAX_LINES: Final = 20
 _MAX_LINE: Final = 1 << 13
-_ENCODED: Final = (b"\xff\xfe", b"\xfe\xff")
-"""UTF-16, as PowerShell writes it: every other byte is NUL."""
 _CONTROLS: Final = bytes(set(range(32)) - set(b"\t\n\r\x0b\x0c\x1b\x08\x00"))
+_HOLE: Final = re.compile(rb"\0{64,1000000}")
+"""What is left of a text where its file was cut while a process wrote on."""
 _MAX_CONTROLS: Final = 0.05
 _MAX_ZEROS: Final = 0.3
 _JSON_ANSWER: Final = re.compile(rb'\s*\{\s*"schema": ?"(forensics\.[a-z]{1,20}/\d{1,3})"')
@@ -77,10 +78,11 @@ def answer_in(head: bytes) -> str | None:
 
 
 def _is_binary(head: bytes) -> bool:
-    if head.startswith(_ENCODED):
+    if encoding_of(head) is not None:  # every other byte of UTF-16 is zero
         return False
     if head.startswith(_BINARY):
         return True
+    head = _HOLE.sub(b"", head) or head
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls > _MAX_CONTROLS * len(head) or head.count(0) > _MAX_ZEROS * len(head)
 

@@ -348,3 +348,30 @@ def test_zlib_is_not_gzip(tmp_path: Path) -> None:
     log.write_bytes(zlib.compress(b"text"))
 
     assert read(log) == zlib.compress(b"text")
+
+
+@pytest.mark.parametrize("hole", [1, 5_000, 3_000_000])
+def test_a_hole_before_a_text_is_passed_over(hole: int, tmp_path: Path) -> None:
+    path = tmp_path / "rotated.log"
+    with path.open("wb") as file:
+        file.truncate(hole)
+        file.seek(hole)
+        file.write(TEXT)
+
+    assert b"".join(read_log(str(path))) == TEXT
+    ((name, pieces, _),) = open_logs(str(path))
+    assert name == str(path)
+    del pieces
+
+
+def test_nothing_but_zeros_stays_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "zeros"
+    path.write_bytes(bytes(300_000))
+
+    assert set(b"".join(read_log(str(path)))) == {0}
+
+
+def test_a_device_without_end_is_read_no_further_than_a_hole_may_be() -> None:
+    pieces = read_log("/dev/zero")
+
+    assert set(next(pieces)) == {0}

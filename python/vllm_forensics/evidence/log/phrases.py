@@ -19,6 +19,8 @@ from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 from vllm_forensics.model.signals import signal_name, signal_number
 
 _MAX_TEXT: Final = 400
+_FAR: Final = 300
+_BEFORE_IT: Final = 80
 _MAX_DETAIL: Final = 300
 """Characters of what is quoted of a line."""
 _BEFORE: Final = 1_000
@@ -112,10 +114,15 @@ class PhraseBook:
     def read(self, line: LogLine) -> Clue | None:
         """What the line says, where it is one of the phrases."""
         told = self._told(line.text)
-        return clue_at(line, told[0], told[1], **told[2]) if told is not None else None
+        if told is None:
+            return None
+        kind, source, found, at = told
+        if at > _FAR:  # of a long line that part is shown which says it
+            line = line._replace(text=f"…{line.text[at - _BEFORE_IT :]}")
+        return clue_at(line, kind, source, **found)
 
-    def _tell(self, text: str) -> tuple[ClueKind, str, Told] | None:
-        """What the first phrase says that a text is: its kind, its source and the rest."""
+    def _tell(self, text: str) -> tuple[ClueKind, str, Told, int] | None:
+        """What the first phrase says that a text is: its kind, its source, the rest, and where."""
         for number, at in self._candidates(text):
             phrase, source = self._entries[number]
             match = _compiled(phrase.pattern).search(text, max(0, at - _BEFORE), at + _BEHIND)
@@ -134,7 +141,7 @@ class PhraseBook:
             if voice is Voice.TOLD and told["name"]:
                 told["name"] = somebody(told["name"])
             told["is_told"] = voice is Voice.TOLD
-            return phrase.kind, source, told
+            return phrase.kind, source, told, match.start()
         return None
 
     def _candidates(self, text: str) -> list[tuple[int, int]]:

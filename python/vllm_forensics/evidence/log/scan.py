@@ -120,6 +120,7 @@ def parse_incident_log(pieces: Iterable[bytes]) -> IncidentReading:
 class _Scanner:
     def __init__(self) -> None:
         self._rest = b""
+        self._is_cut = False
         self._line = 0
         self._size = 0
         self._clues: list[Clue] = []
@@ -150,6 +151,7 @@ class _Scanner:
         self._rest = data[end:] if end else data
         if end:
             self._read(data, end)
+            self._is_cut = data[end - 1 : end] != b"\n"
 
     def close(self) -> IncidentReading:
         """The end of the log: close what is open."""
@@ -186,8 +188,10 @@ class _Scanner:
         )
 
     def _read(self, data: bytes, end: int) -> None:
+        is_beginning = not self._line
+        self._line -= self._is_cut  # the same line goes on
         self._sanitized.feed(data[:end] if end < len(data) else data, self._line)
-        if not self._line:
+        if is_beginning:
             told = self._hearsay.begin(data[:_BEGINNING])
             if told is not None:
                 self._add(told)
@@ -215,6 +219,7 @@ class _Scanner:
             position = stop + 1
 
     def _take(self, raw: bytes, *, has_needle: bool) -> None:
+        raw = raw.lstrip(b"\0") if raw[:1] == b"\0" else raw  # a hole where a file was cut
         raw = plain(raw.removesuffix(b"^M"))  # a carriage return, as editors show it
         if _NUMBERED.match(raw) is not None and self._is_of_r_or_rust(raw):
             return

@@ -49,6 +49,10 @@ def logical_lines(raw: bytes) -> list[tuple[str, str]]:
         stream, text = strip_prefixes(text)
         if text[:1] != "{":
             return [(stream, text[:MAX_TEXT])]
+    elif "\r" in text.rstrip("\r\0"):  # a progress bar, which writes over its line
+        return [
+            line for part in raw[:MAX_LINE].split(b"\r") if part for line in logical_lines(part)
+        ]
     else:
         text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
         stream, text = strip_prefixes(_unboxed(text))

@@ -87,6 +87,39 @@ def test_lines_are_counted_over_noise() -> None:
     assert clue.kind is ClueKind.HEAP
 
 
+@pytest.mark.parametrize("size", [10, 1_500_000, 5_000_000])
+def test_a_line_counts_once_however_long_it_is(size: int) -> None:
+    log = b"x" * size + b"\nready\nfree(): invalid pointer\n"
+    pieces = [log[at : at + 100_000] for at in range(0, len(log), 100_000)]
+
+    reading = parse_incident_log(pieces)
+
+    assert [clue.line for clue in reading.clues] == [3]
+    assert reading.lines == 3
+
+
+def test_of_a_long_line_the_part_is_shown_that_says_it() -> None:
+    (clue,) = parse_incident_log([b"ok " * 500 + b"worker process 42 exited with code -11\n"]).clues
+
+    assert clue.text.startswith("…")
+    assert clue.text.endswith("worker process 42 exited with code -11")
+    assert clue.pid == 42
+
+
+def test_a_progress_bar_before_the_last_words_is_not_shown_as_a_whole() -> None:
+    bar = b"".join(b"\rloading shards: %d%%" % at for at in range(100))
+
+    (clue,) = parse_incident_log([b"start\n" + bar + b"free(): invalid pointer\nend\n"]).clues
+
+    assert (clue.line, clue.text) == (2, "loading shards: 99%free(): invalid pointer")
+
+
+def test_a_hole_in_a_line_hides_nothing_of_it() -> None:
+    (clue,) = parse_incident_log([b"start\n" + bytes(600_000) + b"free(): invalid pointer\n"]).clues
+
+    assert (clue.line, clue.text) == (2, "free(): invalid pointer")
+
+
 def test_utf_16_is_read() -> None:
     (clue,) = parse_incident_log(["free(): invalid pointer\r\n".encode("utf-16")]).clues
 
