@@ -85,3 +85,15 @@ def test_what_an_ending_function_was_given_to_say_is_the_cause(
 
     assert (death.cause.kind, death.cause.detail) == (kind, words)
     assert (death.signal, death.function) == ("SIGABRT", "take")
+
+
+def test_valgrind_names_the_process_before_each_line() -> None:
+    death = incident_of(
+        "# serve crashes at its start",
+        "",
+        "==42== Invalid read of size 4",
+        "==42==    at 0x739A363: take (pool.c:3)",
+        "==42==    by 0x167464: main (main.c:432)",
+    ).first_death
+
+    assert (death.pid, death.name, death.function) == (42, "serve", "take")

@@ -51,6 +51,8 @@ _SHAPES: Final = (
 _NOT_NAMES: Final = lazily(
     r"(?i)(?:unknown|pc|build ?id|n/a|null|nil|none|missing|no symbols?|inlined|the|an?|is|in|to)$"
 )
+_RANGE: Final = lazily(r"\s*(?:0x)?[0-9a-fA-F]{4,16} ?- {1,16}(?:0x)?[0-9a-fA-F]{4,16}\b")
+"""Where a library or a mapping begins and ends: a list of them is no stack."""
 _MASK: Final = lazily(r"\d+|[0-9a-f]{8,16}")
 _PREFIX: Final = 200
 _ENDS: Final = ("] ", ": ", "> ", "| ", ") ", "- ", "# ")
@@ -59,7 +61,7 @@ _ENDS: Final = ("] ", ": ", "> ", "| ", ") ", "- ", "# ")
 def any_frame(text: str) -> dict[str, str | None] | None:
     """Function, module and offset of a frame in whatever form; None where it is none."""
     text = text[:_MAX]
-    mark = _MARK.match(text)
+    mark = _MARK.match(text) if _RANGE.match(text) is None else None
     if mark is None or not (mark["number"] or mark["address"]):
         return None
     is_sure = mark["address"] is not None

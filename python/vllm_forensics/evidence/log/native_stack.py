@@ -46,7 +46,7 @@ _SYMBOLS: Final = re.compile(
     r"\s*1: (?:[\w.-]{1,80})?\(.{0,400}\) \[0x[0-9a-f]{6,16}\]$"
 )
 """backtrace_symbols: it is called where something went wrong. Ceph numbers its frames."""
-_VALGRIND: Final = re.compile(r"==\d{1,9}==\s{2,8}at 0x[0-9A-F]{4,16}: ")
+_VALGRIND: Final = re.compile(r"==(?P<pid>\d{1,9})==\s{2,8}at 0x[0-9A-F]{4,16}: ")
 _LONE: Final = (
     # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
     re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
@@ -272,11 +272,9 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
-    elif (
-        _C10.match(line.text) is not None
-        or _SYMBOLS.match(line.text) is not None
-        or _VALGRIND.match(line.text) is not None
-    ):
+    elif (traced := _VALGRIND.match(line.text)) is not None:
+        clue = replace(clue_at(line, ClueKind.STACK, BACKTRACE), pid=int(traced["pid"]))
+    elif _C10.match(line.text) is not None or _SYMBOLS.match(line.text) is not None:
         clue = clue_at(line, ClueKind.STACK, BACKTRACE)
     else:
         return None

@@ -66,3 +66,15 @@ def test_a_loggers_prefix_is_what_two_lines_share() -> None:
 @pytest.mark.parametrize("text", ["", "Received signal 11", "nothing alike"])
 def test_without_a_prefix_nothing_is_taken(text: str) -> None:
     assert without_prefix("Received signal 11", text) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0x18ca4a000 - 0x18cf8ffff com.example.Pool (6.9) <8e1809ff> /System/Library/Pool",
+        "       0x108a5b000 -        0x108a5cff7  org.example.pool (2.7) <616F3E94> /opt/pool",
+        "7f1be0000000-7f1be0021000 r-xp 00000000 08:06 1901460 /usr/lib/libpool.so",
+    ],
+)
+def test_a_mapping_is_no_frame(line: str) -> None:
+    assert any_frame(line) is None
