@@ -167,12 +167,19 @@ SHELL: Final = Family(
                 ("Memory fault", "ksh: 4242: Memory fault(coredump)"),
             )
         ),
+        Phrase(  # behind the name of the test that it told before
+            ClueKind.SIGNAL,
+            "(core dumped)",
+            rf"\S: line \d{{1,9}}: +(?P<pid>\d{{1,20}}) (?P<signal>{_DEATH}) +"
+            rf"\(core dumped\){_COMMAND}",
+            "take ... run.sh: line 4: 4242 Segmentation fault      (core dumped) python serve.py",
+        ),
         *(
             Phrase(
                 ClueKind.SIGNAL,
                 needle,
                 rf"(?:^|\W)(?:line \d{{1,9}}: +(?P<pid>\d{{1,20}}) )?(?P<signal>{deaths}) +"
-                rf"{re.escape(needle)}(?(pid){_COMMAND}|)",
+                rf"{re.escape(needle)}",
                 f"timeout: Segmentation fault {needle}",
             )
             for needle, deaths in (
