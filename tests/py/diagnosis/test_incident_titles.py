@@ -148,3 +148,16 @@ def test_a_title_may_have_lost_glibcs_stars() -> None:
 
 def test_who_dumped_core_died() -> None:
     assert incident_of("# Poold dumped core - Rawhide 20260115").first_death.name == "Poold"
+
+
+def test_what_a_commit_shows_is_no_proof_of_a_death() -> None:
+    lines = (
+        "feat(pool): tell why a worker ended",
+        "",
+        "It now says:",
+        "",
+        "OOMKilled=true (exit 137)",
+    )
+
+    assert incident_of(*lines).first_death.cause.certainty is not Certainty.PROVED
+    assert incident_of(*lines[2:]).first_death.cause.certainty is Certainty.PROVED

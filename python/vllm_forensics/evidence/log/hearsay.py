@@ -34,6 +34,7 @@ from vllm_forensics.evidence.log.sentence_names import process_named
 from vllm_forensics.evidence.log.sentence_places import place_named
 from vllm_forensics.evidence.log.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.works import (
+    is_commits,
     is_lesson,
     is_list_of_news,
     is_maintainers,
@@ -88,7 +89,7 @@ class Hearsay:
         """What the title tells; in the text of a change or a guide nobody is believed."""
         lines = start.decode("utf-8", "replace").split("\n")
         title = title_of(lines)
-        self._is_change = any(map(is_maintainers, lines))
+        self._is_change = any(map(is_maintainers, lines)) or is_commits(title.text)
         self._is_work = (
             is_of_work(title.text)
             or self._is_change

@@ -27,7 +27,8 @@ _PREPARES: Final = re.compile(
     r"(?:(?:env|exec|nohup|sudo|doas|time|catchsegv|\w{1,40}=\S{0,200}|"
     r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
     r"(?:uv|poetry|pipenv|pdm|rye|hatch) run|"
-    r"(?:strace|ltrace|valgrind|gdb(?= --args)|timeout|numactl|taskset|nice|setsid|stdbuf)"
+    r"(?:strace|ltrace|valgrind|gdb(?= --args)|timeout|numactl|taskset|nice|ionice|setsid|"
+    r"stdbuf|xvfb-run)"
     r"(?: -[oeESpcu] \S{1,80}| -{1,2}[\w=,:.+-]{1,60}| \d[\w.,-]{0,12}){0,9}) {1,9}){0,8}"
 )
 _PROGRAM: Final = re.compile(

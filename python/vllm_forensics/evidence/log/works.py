@@ -34,6 +34,9 @@ _OF_WORK: Final = lazily(
     r"(?:scenario|case|example)s?(?: \d{1,3})?)(?:\([^)]{1,30}\))?!?$"
 )
 """The mark before a title: of a change, a wish, a lesson."""
+_COMMITS: Final = lazily(
+    r"(?:feat|fix|chore|docs|refactor|perf|test|build|ci|style|revert)(?:\([^)]{1,40}\))?!?: \S"
+)
 _MARK: Final = lazily(
     r"[^\w\[(`<\"'./~_]{0,6}(?:\[(?P<square>[^\]]{1,40})\]|\((?P<round>[^)]{1,20})\)|"
     r"(?P<word>[\w/.-]{1,30}(?:\([^)]{1,30}\))?!?(?: [\w/.-]{1,20}){0,2}):(?=\s)|"
@@ -70,6 +73,11 @@ _MAINTAINS: Final = lazily(
     r"^(?:[\w.-]{1,60}/[\w.-]{1,80} \u00b7 )?(?:pull|merge) request [#!]\d"
 )
 """Who describes his own change."""
+
+
+def is_commits(title: str) -> bool:
+    """Is it the subject of a commit, with a mark of what kind of change it is: `feat(pool): `?"""
+    return _COMMITS.match(title) is not None
 
 
 def is_marked(line: str) -> bool:

@@ -38,6 +38,7 @@ def death(log: str) -> Death:
     ("command", "name"),
     [
         ("strace -f -o trace.txt ollama serve", "ollama"),
+        ("xvfb-run -a serve --port 1", "serve"),
         ("gdb --args python3 serve.py", "python3"),
         ("timeout 60 ./serve", "serve"),
         ("python3 serve.py --port 80", "python3"),
