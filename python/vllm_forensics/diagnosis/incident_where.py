@@ -44,7 +44,7 @@ _HANDLERS: Final = re.compile(
     r"__(?:(?:raw|w)?mem(?:p?cpy|move|r?chr|r?cmp|set)|(?:st[rp]|wcs)n?(?:cpy|cat|len|r?chr(?:nul)?|"
     r"(?:case)?cmp|c?spn|pbrk|(?:case)?str))_[a-z]\w{1,40}|"
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
-    r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap)$|"
+    r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap|kerntrap|alltraps\w*)$|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
     r"[+-]\[NS(?:Exception|AssertionHandler) |"

@@ -125,3 +125,139 @@ def test_the_kernels_line_tells_who_asked_and_a_sentence_who_was_killed() -> Non
 )
 def test_what_is_wished_of_reports_killed_nobody(text: str) -> None:
     assert not incidents_of(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "signal"),
+    [
+        ("App [serve:0] exited with code [0] via signal [SIGKILL]", "serve", "SIGKILL"),
+        ("App [serve] with id [0] and pid [42], exited with code [0] via signal [SIGSEGV]",
+         "serve", "SIGSEGV"),
+        ("[22:10:00] INFO: Service serve exited with code 256 (by signal 9)", "serve", "SIGKILL"),
+        ("init: Service 'serve' (pid 42) received signal 11", "serve", "SIGSEGV"),
+        ("com.apple.xpc.launchd[1] (com.serve[42]): Service exited due to SIGSEGV | sent by exc",
+         "com.serve", "SIGSEGV"),
+        ("  Process: 42 ExecStart=/usr/bin/serve --all (code=dumped, signal=SEGV)",
+         "serve", "SIGSEGV"),
+        ("serve[42] trap divide error ip:7f1be0001234 sp:7ffd3c00 error:0", "serve", "SIGFPE"),
+        ("[1]+  Segmentation fault      (core dumped) ./serve -v", "serve", "SIGSEGV"),
+        ("Segmentation fault      (core dumped) python serve.py", "python", "SIGSEGV"),
+        ("Segmentation fault (core dumped) when it starts", None, "SIGSEGV"),
+        ("serve.service: Failed with result 'signal'.", "serve", None),
+        ("ReportCrash[9]: Saved crash report for serve[42] version 1.0", "serve", None),
+    ],
+)  # fmt: skip
+def test_who_waits_for_a_service_names_it(line: str, name: str | None, signal: str | None) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.name, death.signal) == (name, signal)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "=>> PBS: job killed: walltime 3612 exceeded limit 3600",
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+        "slurmstepd: *** JOB 42 ON n1 CANCELLED AT 2026-01-15T08:12:45 DUE TO TIME LIMIT ***",
+        "serve.service: State 'stop-sigterm' timed out. Killing.",
+    ],
+)
+def test_who_ends_a_job_for_its_time_says_so(line: str) -> None:
+    cause = incident_of(line).first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.UNKNOWN, Certainty.PROVED)
+    assert " ended it" in cause.detail
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "=>> PBS: job killed: mem 17000000kb exceeded limit 16777216kb",
+        "State: OUT_OF_MEMORY (exit code 0)",
+        "42.batch       batch    serve OUT_OF_ME+    0:125",
+        "   Active: failed (Result: oom-kill) since Thu 2026-01-15 08:12:45 UTC; 5s ago",
+    ],
+)
+def test_who_ends_a_job_for_its_memory_says_so(line: str) -> None:
+    cause = incident_of(line).first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.OOM_KILLED, Certainty.PROVED)
+
+
+def test_a_list_of_states_is_nobodys_death() -> None:
+    assert not incidents_of("# Handle new job states", "", "These include `OUT_OF_MEMORY`.")
+
+
+@pytest.mark.parametrize("below", [(), ("+++ killed",), ("```",)])
+def test_a_trace_that_was_cut_off_ends_in_its_last_signal(below: tuple[str, ...]) -> None:
+    death = incident_of(
+        'execve("./pool", ["./pool"], [/* 51 vars */]) = 0',
+        "--- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x102} ---",
+        *below,
+    ).first_death
+
+    assert (death.name, death.signal) == ("pool", "SIGSEGV")
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_signal_that_a_program_handles_ends_no_trace() -> None:
+    assert not incidents_of(
+        'execve("./pool", ["./pool"], [/* 51 vars */]) = 0',
+        "--- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x102} ---",
+        "rt_sigreturn({mask=[]})                 = 0",
+        "+++ exited with 0 +++",
+    )
+
+
+def test_a_described_pod_names_its_container() -> None:
+    death = incident_of(
+        "Containers:",
+        "  serve:",
+        "    Container ID:   containerd://bb2ef7c54eba",
+        "    Image:          serve:2",
+        "    Last State:     Terminated",
+        "      Exit Code:    139",
+    ).first_death
+
+    assert (death.name, death.exit) == ("serve", 139)
+
+
+def test_android_names_the_dead_process_below() -> None:
+    death = incident_of(
+        "09-23 17:12:33.341  4755  4780 F libc    : Fatal signal 11 (SIGSEGV), code 128, fault "
+        "addr 0x0 in tid 4780 (ui_thread)",
+        "09-23 17:12:33.470   507   788 I ActivityManager: Process org.pool (pid 4755) has died",
+    ).first_death
+
+    assert (death.name, death.pid) == ("org.pool", 4755)
+
+
+def test_a_bsds_kernel_tells_where_it_was() -> None:
+    death = incident_of(
+        "uvm_fault(0xfffffd806bee0b58, 0x0, 0, 1) -> e",
+        "fatal page fault in supervisor mode",
+        "trap type 6 code 0 rip ffffffff8152ac20 cs 8 rflags 10207 cr2 0 cpl 0",
+        "panic: trap type 6, code=0, pc=ffffffff8152ac20",
+        "Starting stack trace...",
+        "panic(ffffffff8332a419) at panic+0x1d0 sys/kern/subr_prf.c:229",
+        "kerntrap(ffff80003c424e30) at kerntrap+0x29b sys/arch/amd64/amd64/trap.c:327",
+        "alltraps_kern_meltdown() at alltraps_kern_meltdown+0x7b",
+        "pool_take(ffff8000013fd000) at pool_take+0xf0 sys/dev/pool.c:579",
+    ).first_death
+
+    assert (death.function, death.cause.kind) == ("pool_take", CauseClass.NATIVE_FAULT)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "status"),
+    [
+        ("The error code in question was 137, nothing was logged.", 137),
+        ("It stops with an exit code of 139.", 139),
+    ],
+)
+def test_a_status_may_be_told_as_a_sentence(sentence: str, status: int) -> None:
+    assert incident_of("# It stops at night", "", sentence).first_death.exit == status
+
+
+def test_what_a_status_means_is_nobodys_death() -> None:
+    assert not incidents_of("# Statuses", "", "An exit code of 137 means that it was killed.")

@@ -15,6 +15,7 @@ from vllm_forensics.evidence.log.faulthandler import DUMPS
 from vllm_forensics.evidence.log.glibc import GLIBC
 from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES, PANIC_FRAMES
 from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
+from vllm_forensics.evidence.log.inits import INITS
 from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
 from vllm_forensics.evidence.log.kernel import KERNEL
 from vllm_forensics.evidence.log.languages import (
@@ -35,6 +36,7 @@ from vllm_forensics.evidence.log.oops import KERNELS
 from vllm_forensics.evidence.log.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.phrases import PhraseBook
 from vllm_forensics.evidence.log.runtimes import CXX, HANDLERS, PANICS
+from vllm_forensics.evidence.log.schedulers import SCHEDULERS
 from vllm_forensics.evidence.log.services import LOADER, SHARED_MEMORY, SHELL
 from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
 from vllm_forensics.evidence.log.strangers import (
@@ -58,7 +60,8 @@ FAMILIES: Final = (
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
-    RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, COREDUMPS, SYSTEMD, BATCH, RUNNERS, SHELL,
-    POSTGRES, MASTERS, CONTAINERS, ABROAD, STATUSES, MACHINE, RESTARTS, SENDERS,
+    RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, COREDUMPS, SYSTEMD, INITS, BATCH,
+    SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, ABROAD, STATUSES, MACHINE,
+    RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

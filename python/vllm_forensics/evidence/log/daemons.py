@@ -196,20 +196,10 @@ _TOLD: Final = (
     ),
 )
 _MEMORY: Final = (
-    (
-        "PBS: job killed: ",
-        r"(?P<detail>PBS: job killed: v?mem \d{1,20}kb exceeded limit .{0,40})",
-        "=>> PBS: job killed: mem 17000000kb exceeded limit 16777216kb",
-    ),
     (  # Talos
         "ending SIGKILL to ",
         r"(?P<detail>[Ss]ending SIGKILL to .{1,200}?\b(?:\w{0,20}\.)?OOM\w{0,20}.{0,80})",
         '[talos] Sending SIGKILL to cgroup {"controller": "runtime.OOMController"}',
-    ),
-    (
-        "TERM_MEMLIMIT: job killed",
-        r"(?P<detail>TERM_MEMLIMIT: job killed after reaching LSF memory usage limit)",
-        "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
     ),
 )
 DAEMONS: Final = Family(

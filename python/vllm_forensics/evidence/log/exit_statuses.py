@@ -38,6 +38,10 @@ _SAW: Final = (
     r"shows?|gives?|gave)(?: \w+){0,3} (?:exit|error|return) ?(?:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}(?!,? (?:if|unless)\b)"
 )
+_WAS: Final = (
+    r"\b(?:[Ee]xit|[Ee]rror|[Rr]eturn) ?(?:code|status)(?: in question)? (?:was|is|of) "
+    rf"{_DEADLY}(?![,)]? (?:if|unless|means?|indicates?|is|when|usually|typically|would|should)\b)"
+)
 _TITLED: Final = (
     # not of a change, a question, a lesson
     r"^# (?!.{0,200}\b(?i:what|how|why|means?|handl\w+|docs?|document\w*|adds?|added|fix\w*|"
@@ -195,6 +199,15 @@ STATUSES: Final = Family(
             ("code: 13", "We always get the error code: 139"),
             ("code -", "I got the error code -11"),
             ("status 13", "I see exit status 139"),
+        ),
+        *_spelled(
+            _WAS,
+            ("code was 13", "The exit code was 137 and the log is empty"),
+            ("status was 13", "Its exit status was 139"),
+            ("code is 13", "The exit code is 139 and nothing else is told"),
+            ("code of 13", "It stops with an exit code of 137"),
+            ("status of 13", "It stops with an exit status of 134"),
+            ("in question was 13", "The error code in question was 137"),
         ),
         *_spelled(
             _TITLED,

@@ -72,6 +72,16 @@ SYSTEMS: Final = (
         source="a debugger",
     ),
     Form(
+        writer="OpenBSD's kernel",
+        example="take(ffff80003c424fe0,81) at take+0x45f sys/kern/pool.c:142",
+        pattern=r"[A-Za-z_]\w{0,80}\([0-9a-f,]{0,200}\) at "
+        r"(?P<function>\w{1,80})\+(?P<offset>0x[0-9a-f]{1,8})"
+        r"(?: (?P<file>[\w./-]{1,120}):(?P<line>\d{1,6}))?(?: \[inline\])?$",
+        begins="[A-Za-z_]",
+        holds=") at ",
+        source=OOPS,
+    ),
+    Form(
         writer="FreeBSD's kernel",
         example="#6 0xffffffff821683d4 at take_pool+0x344",
         pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} at (?P<function>\w{1,120})\+0x[0-9a-f]{1,8}$",

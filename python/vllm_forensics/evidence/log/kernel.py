@@ -62,7 +62,8 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "] trap ",
-            r"traps: (?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
+            r"(?:traps: |\bkernel: (?!traps)|^(?!# |.{0,60}traps: ))"
+            r"(?P<name>[^\s\[\]][^\[\]]{0,40})\[(?P<pid>\d{1,20})\] (?P<detail>trap "
             r"(?P<signal>invalid "
             r"opcode|divide error|int3|\w[\w ]{2,30}?) ip:\S{1,200}(?: sp:\S{1,200}"
             r"(?: error:\S{1,200})?)?)" + _IN,

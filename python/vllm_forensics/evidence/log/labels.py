@@ -27,6 +27,14 @@ _COMMAND: Final = re.compile(
     r"(?P<command>\S.{0,300})"
 )
 _PATH: Final = re.compile(r"\W{0,6}Name[ \t]{0,8}[:=][ \t]{1,20}(?=/|[A-Z]:\\)" + _NAME % "path")
+_CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
+_DESCRIBED: Final = re.compile(r"\s{0,16}(?:Container ID|Image): ")
+"""kubectl describe names a container above such lines."""
+_OF_CONTAINER: Final = 30
+_DIED: Final = re.compile(
+    r".{0,120}\bProcess (?P<name>[\w.:]{3,120}) \(pid (?P<pid>\d{1,9})\) has died\b"
+)
+"""Android says so below."""
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
@@ -37,10 +45,28 @@ def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> li
     if not any(map(_is_of_record, clues)):
         return list(clues)
     text = lines()
-    return [
-        replace(clue, name=_labelled(text, clue.line - 1)) if _is_of_record(clue) else clue
-        for clue in clues
-    ]
+    return [_named(clue, text) if _is_of_record(clue) else clue for clue in clues]
+
+
+def _named(clue: Clue, lines: Sequence[str]) -> Clue:
+    at = clue.line - 1
+    if clue.source == "the container runtime":
+        return replace(clue, name=_container(lines, at))
+    if clue.source == "Android":
+        died = next(filter(None, map(_DIED.match, lines[at : at + _OF_CONTAINER])), None)
+        if died is None or clue.pid not in {None, int(died["pid"])}:
+            return clue
+        return replace(clue, pid=int(died["pid"]), name=died["name"])
+    return replace(clue, name=_labelled(lines, at))
+
+
+def _container(lines: Sequence[str], at: int) -> str | None:
+    """The container of which a description tells the end."""
+    for near in range(at - 1, max(0, at - _OF_CONTAINER), -1):
+        match = _CONTAINER.match(lines[near])
+        if match is not None and _DESCRIBED.match(lines[near + 1]) is not None:
+            return match["name"]
+    return None
 
 
 def _is_of_record(clue: Clue) -> bool:

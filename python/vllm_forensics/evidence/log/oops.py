@@ -50,6 +50,12 @@ _FAULTS: Final = (
         r"(?P<detail>Internal error: Oops.{1,80})",
         "[ 1234.567890] Internal error: Oops: 96000004 [#1] PREEMPT SMP",
     ),
+    (  # OpenBSD and NetBSD; below it, or in a copy behind it, stand the trap's own functions
+        " fault in supervisor mode",
+        r"(?P<detail>fatal (?:page|protection|integer divide) fault in supervisor mode)"
+        r"(?:.{0,400}? at alltraps\w{0,40}\+0x[0-9a-f]{1,8} (?P<function>\w{1,80})\()?",
+        "fatal page fault in supervisor mode",
+    ),
     (  # FreeBSD
         "Fatal trap ",
         r"(?P<detail>Fatal trap \d{1,3}: .{1,60} while in kernel mode)",
@@ -85,13 +91,13 @@ _FAULTS: Final = (
 _WAITS: Final = (
     (
         "soft lockup",
-        r"(?P<detail>BUG: soft lockup - CPU#\d{1,5} stuck for \d{1,6}s!) "
+        r"(?P<detail>BUG: soft lockup\.? - CPU#\d{1,5} stuck for \d{1,6}s!) -?"
         r"\[(?P<name>[^\]]{1,40}):(?P<pid>\d{1,20})\]",
         "[ 1234.567890] watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [serve:4242]",
     ),
     (
         "BUG: soft lockup",
-        r"\bwatchdog: (?P<detail>BUG: soft lockup)(?! - CPU)",
+        r"\bwatchdog: (?P<detail>BUG: soft lockup)(?!\.? - CPU)",
         "# watchdog: BUG: soft lockup in the new kernel",
     ),
     (

@@ -7,6 +7,7 @@ and a person at a prompt what he typed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -197,6 +198,10 @@ class Record:
         """With the class that Ray's record of a dead actor tells right above."""
         line, name = self._actor or (-_HEADING - 1, None)
         return replace(clue, name=name) if clue.line - line <= _HEADING else clue
+
+    def cut_short(self, lines: Callable[[], Sequence[str]]) -> Iterator[Clue]:
+        """What ended a trace of strace's before its own last line."""
+        return self._traced.cut_short(lines)
 
     def named(self, clue: Clue) -> Clue:
         """What somebody says of a crash, with the process that a report below names."""

@@ -257,7 +257,8 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "panic: ",
-            r"^(?P<detail>panic: (?!Segmentation fault at address|page fault$).{1,240})",
+            r"^(?P<detail>panic: (?!Segmentation fault at address|page fault$|"
+            r"trap type \d).{1,240})",
             "panic: runtime error: index out of range [3] with length 3",
         ),
         Phrase(  # as people copy it

@@ -164,6 +164,7 @@ class _Scanner:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
+        clues += self._record.cut_short(self._setting.lines)
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
             head = self._setting.lines(HEAD)
             clues += [] if self._hearsay.is_work else bare_exceptions(head)

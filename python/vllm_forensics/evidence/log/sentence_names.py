@@ -12,6 +12,7 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.killers import victim_of
+from vllm_forensics.evidence.log.prompts import program_of_command
 
 _PROCESS: Final = (
     r"(?:EngineCore|engine core|workers?|actors?|scheduler|API ?server|detokenizer|"
@@ -93,7 +94,10 @@ _NOBODY: Final = lazily(
 )
 _STARTED: Final = lazily(
     r"(?i)\b(?:start|launch)ing (?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
-    r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))"
+    r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))|"
+    r"\brunning (?:the |my |our )?(?P<program>[\w.+-]{2,40}) (?:program|binary|executable)\b|"
+    r"\b(?:runn|execut|invok)ing (?:\w{1,12} )?(?P<quote>[`\"'])"
+    r"(?P<command>(?:(?!(?P=quote)).){1,120} (?:(?!(?P=quote)).){1,120})(?P=quote)"
 )
 """`Segfault when starting python`: what was started is who died."""
 _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
@@ -123,9 +127,17 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
+    return _started_in(text) or _subject_of(text, before, is_verb=is_verb)
+
+
+def _started_in(text: str) -> str | None:
+    """What somebody started, by name or by a whole command."""
     started = _STARTED.search(text)
-    name = somebody(started["name"]) if started is not None else None
-    return name or _subject_of(text, before, is_verb=is_verb)
+    if started is None:
+        return None
+    if started["command"] is not None:
+        return program_of_command(started["command"])
+    return somebody(started["name"] or started["program"])
 
 
 def somebody(name: str) -> str | None:

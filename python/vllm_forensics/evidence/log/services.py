@@ -152,8 +152,9 @@ SHELL: Final = Family(
                 ClueKind.SIGNAL,
                 word,
                 rf"{_TELLER}(?:(?P<pid>\d{{2,20}}):? |\d )?(?P<signal>{word})(?:: \d+)?"
-                r" *(?:\(core ?dump(?:ed)?\)(?: {1,40}(?:\.|~)?/(?:[^\s/]{1,100}/){0,20}"
-                r"(?P<name>[\w.+-]{1,60}))?|$|  +\S|(?=[./]))",
+                rf"(?:(?: {{2,40}}\(core ?dumped\)|(?: *\(core ?dump(?:ed)?\))?(?= {{2}}| [.~]?/))"
+                rf"{_COMMAND}|"
+                r" *(?:\(core ?dump(?:ed)?\)|$|  +\S|(?=[./])))",
                 example,
             )
             for word, example in (

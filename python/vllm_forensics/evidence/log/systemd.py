@@ -54,6 +54,23 @@ SYSTEMD: Final = Family(
             signal="SIGKILL",
             of_another=True,
         ),
+        Phrase(  # systemctl status
+            ClueKind.MEMORY,
+            "(Result: oom-kill)",
+            r"Active: failed \((?P<detail>Result: oom-kill)\)",
+            "   Active: failed (Result: oom-kill) since Thu 2026-01-15 08:12:45 UTC; 5s ago",
+            signal="SIGKILL",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " timed out. Killing.",
+            r"(?P<name>[\w@.\\-]{1,200})\.service:? (?P<detail>(?:State ')?[\w-]{1,30}'? timed "
+            r"out\. Killing)\.",
+            "serve.service: State 'stop-sigterm' timed out. Killing.",
+            of_another=True,
+            sender="systemd",
+        ),
         Phrase(
             ClueKind.MEMORY,
             "with result 'oom-kill'",
@@ -71,13 +88,14 @@ SYSTEMD: Final = Family(
                 f"serve.service: Failed with result '{result}'.",
                 of_another=True,
             )
-            for result in ("core-dump", "watchdog")
+            for result in ("core-dump", "watchdog", "signal")
         ),
         Phrase(
             ClueKind.CHILD,
             "ed, signal=",
-            r"(?:Main PID|Process): (?P<pid>\d{1,20}) .{0,200}\(code=(?:dumped|killed), "
-            r"signal=(?P<signal>\w{1,20})\)",
+            r"(?:Main PID|Process): (?P<pid>\d{1,20}) "
+            r"(?:ExecStart=(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})(?!\S))?.{0,200}"
+            r"\(code=(?:dumped|killed), signal=(?P<signal>\w{1,20})\)",
             "   Main PID: 4242 (code=dumped, signal=SEGV)",
             of_another=True,
         ),

@@ -1,0 +1,50 @@
+"""What programs say that start services and wait for them: pm2, s6, Android's init, launchd."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.phrases import Family, Phrase
+from vllm_forensics.model.incident import ClueKind
+
+_FAULT: Final = (
+    r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP)|Segmentation fault|Abort trap|Bus error|"
+    r"Illegal instruction|Floating point exception|Trace/BPT trap)"
+)
+"""With other signals it ends services itself."""
+_TOLD: Final = (
+    (  # pm2, older and newer
+        " via signal [",
+        r"\bApp \[(?P<name>[^\]:]{1,80})(?::\d{1,4})?\](?: with id \[\d{1,4}\] and pid "
+        r"\[(?P<pid>\d{1,9})\],)? exited with code \[\d{1,3}\] via signal "
+        r"\[(?P<signal>SIG\w{2,6})\]",
+        "PM2      | App [serve:0] exited with code [0] via signal [SIGKILL]",
+    ),
+    (  # s6
+        " (by signal ",
+        r"\b[Ss]ervice (?P<name>[\w.-]{1,80}) exited with code \d{1,3} \(by signal "
+        r"(?P<signal>[1-9]\d?)\)",
+        "Service serve exited with code 256 (by signal 9)",
+    ),
+    (  # Android
+        " received signal ",
+        r"\b[Ss]ervice '(?P<name>[^']{1,80})' \(pid (?P<pid>\d{1,9})\) received signal "
+        r"(?P<signal>\d{1,2})\b",
+        "init: Service 'serve' (pid 4242) received signal 11",
+    ),
+    (  # launchd
+        "Service exited due to ",
+        r"(?:\((?P<name>[\w.-]{1,120})\[(?P<pid>\d{1,9})\]\): )?Service exited due to "
+        rf"(?:signal: )?{_FAULT}",
+        "com.apple.xpc.launchd[1] (com.serve[4242]): Service exited due to SIGSEGV | sent by exc",
+    ),
+    (
+        "Saved crash report for ",
+        r"(?P<detail>Saved crash report for (?P<name>[^\[\]]{1,80})\[(?P<pid>\d{1,9})\])",
+        "ReportCrash[99]: Saved crash report for serve[4242] version 1.0 to /Library/Logs/s.crash",
+    ),
+)
+INITS: Final = Family(
+    source="a supervisor",
+    phrases=tuple(Phrase(ClueKind.CHILD, *row, of_another=True) for row in _TOLD),
+)
