@@ -27,7 +27,7 @@ from vllm_forensics.diagnosis.incident_stack import stack_of
 from vllm_forensics.diagnosis.incident_steps import next_steps
 from vllm_forensics.diagnosis.incident_strangers import without_strangers
 from vllm_forensics.diagnosis.incident_threads import with_processes
-from vllm_forensics.diagnosis.incident_where import last_resort, place_of, program_of
+from vllm_forensics.diagnosis.incident_where import innermost, last_resort, place_of, program_of
 from vllm_forensics.diagnosis.incident_words import explanation
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
@@ -119,6 +119,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
         programs = {clue.name for clue in told if clue.native and clue.name is not None}
         place = _named(list(filter(None, places)), programs) or asserted_place(told)
+        place = place or next(filter(None, (innermost(clue.native) for clue in told)), None)
         place = place or place_titled(first, reading)
     python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
     is_known = first.kind is not ClueKind.ECHO

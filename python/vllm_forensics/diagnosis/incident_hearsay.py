@@ -58,7 +58,8 @@ def place_titled(first: Clue, reading: IncidentReading) -> NativeCall | None:
     if title is None or place is None:
         return None
     name = place.function
-    is_sure = name is None or "::" in name or f"{name}(" in title.text or f"`{name}`" in title.text
+    called = f"{name.rpartition('.')[2]}(" if name is not None else ""
+    is_sure = name is None or "::" in name or called in title.text or f"`{name}`" in title.text
     return place if is_sure else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import (
+    INTERPRETER,
     RUNTIME_FUNCTIONS,
     SYSTEM_FILES,
     is_runtime_module,
@@ -79,6 +80,12 @@ _HANDLERS_ARGUMENTS: Final = re.compile(
 )
 _OF_EXTENSIONS: Final = re.compile(r"PyInit_\w")
 """An extension's own beginning, in the interpreter's style."""
+_INTERPRETER: Final = re.compile(r"_?Py[A-Z_]")
+_PYTHON: Final = re.compile(rf"(?i:{INTERPRETER.pattern}|python(?:\.exe|\d{{1,4}}\.dll)?)")
+_OUTERMOST: Final = re.compile(
+    r"_?Py(?:Run_|_(?:Main|RunMain|BytesMain|UnixMain)|Eval_EvalCode|Import_|(?:Object|Function|CFunction|"
+    r"Method)_?(?:Fast|Vector|Generic)?[Cc]all)"
+)
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
@@ -229,6 +236,23 @@ def _of_interpreter(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     hit = calls[start] if 0 < start < len(calls) else None
     is_own = hit is not None and _INTERPRETER.fullmatch(hit.module or "") is not None
     return hit if hit is not None and is_own and not gives_up(hit) else None
+
+
+def innermost(calls: tuple[NativeCall, ...]) -> NativeCall | None:
+    """The interpreter's frame that was at fault, where no other is.
+
+    Its outermost functions only call: the stack's beginning was cut off.
+    """
+    for call in calls[fault_index(calls) :]:
+        name = call.function or ""
+        is_named = _INTERPRETER.match(name) is not None
+        if not name or _is_of_a_system(call) or _HANDLERS.match(name):
+            continue
+        if is_named or _PYTHON.fullmatch(call.module or "") is not None:
+            return call if _OUTERMOST.match(name) is None else None
+        if _FUNCTIONS.fullmatch(name) is None:
+            break
+    return None
 
 
 def _below_the_end(calls: tuple[NativeCall, ...]) -> int:

@@ -4,8 +4,9 @@ import pytest
 
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.evidence.log.works import is_of_work
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Death
+from vllm_forensics.model.incident import CauseClass, Death, ProcessRole
 
 GAVE_UP = "Program received signal SIGSEGV, Segmentation fault.\n"
 
@@ -163,3 +164,113 @@ def test_what_is_done_after_a_restart_tells_of_no_death() -> None:
     log = "After the kernel restarted, I have to run all cells again. How can I avoid that?\n"
 
     assert explain_incident(parse_incident_log([log.encode()]), "log") is None
+
+
+@pytest.mark.parametrize(
+    ("stack", "function"),
+    [
+        (
+            "#0  set_add_entry (so=0x0) at Objects/setobject.c:123\n"
+            "#1  0x00007f1be0001534 in PyEval_EvalCode () at Python/ceval.c:12\n",
+            "set_add_entry",
+        ),
+        (
+            "#0  _PyEval_EvalFrameDefault (tstate=0x0, frame=0x0) at Python/ceval.c:12\n"
+            "#1  0x00007f1be0001534 in PyEval_EvalCode () at Python/ceval.c:12\n",
+            "_PyEval_EvalFrameDefault",
+        ),
+        (
+            "#24 0x00007f1be0001234 in PyRun_SimpleFileExFlags () from /lib/libpython3.11.so.1.0\n"
+            "#25 0x00007f1be0001534 in Py_RunMain () from /lib/libpython3.11.so.1.0\n",
+            None,  # the beginning was cut off
+        ),
+    ],
+)
+def test_where_only_the_interpreter_is_on_the_stack_it_is_the_place(
+    stack: str, function: str | None
+) -> None:
+    assert death(f"{GAVE_UP}{stack}").function == function
+
+
+@pytest.mark.parametrize(
+    ("title", "function"),
+    [
+        ("Segfault in pool.take()", "pool.take"),
+        ("`pool.take` throws `Segmentation fault` when `use_cache=False`", "pool.take"),
+        ("Segmentation fault when calling pool.Pool().take(3)", "pool.Pool.take"),
+        ("Segfault in Makefile.mk", None),
+    ],
+)
+def test_a_title_says_where_what_the_shell_prints_was(title: str, function: str | None) -> None:
+    first = death(
+        f"# {title}\n\nI run this and get\n\n```\nSegmentation fault (core dumped)\n```\n"
+    )
+
+    assert (first.signal, first.function) == ("SIGSEGV", function)
+
+
+def test_a_printed_stack_outweighs_the_title() -> None:
+    first = death(
+        "# Segfault in pool.take()\n\n"
+        f"{GAVE_UP}#0  0x00007f1be0001534 in give (pool=0x0) at pool.c:88\n"
+    )
+
+    assert first.function == "give"
+
+
+def test_a_fatal_error_that_somebody_quotes_is_told() -> None:
+    first = death(
+        "# Fatal Python error: Cannot recover from stack overflow.\n\nI have occasional "
+        "\u201cFatal Python error: Cannot recover from stack overflow\u201d issues.\n"
+    )
+
+    assert (first.signal, first.cause.certainty) == ("SIGABRT", Certainty.LIKELY)
+
+
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        ("[gw1] node down: Not properly terminated\nreplacing crashed worker gw1\n", "gw1"),
+        (
+            '# Running tests fails with "node down: Not properly terminated"\n\nI see no more.\n',
+            None,
+        ),
+    ],
+)
+def test_pytest_xdist_tells_of_its_worker(log: str, name: str | None) -> None:
+    first = death(log)
+
+    assert (first.role, first.name) == (ProcessRole.WORKER, name)
+
+
+@pytest.mark.parametrize(
+    ("title", "function"),
+    [
+        ("Segmentation fault when using 'PoolSession' API", "PoolSession"),
+        ("Segfault when using PyTorch", None),
+    ],
+)
+def test_a_name_is_a_functions_where_the_title_calls_it_so(
+    title: str, function: str | None
+) -> None:
+    assert death(f"# {title}\n\nHi, I load the model and it crashes.\n").function == function
+
+
+def test_an_invalid_pointer_is_a_damaged_heap() -> None:
+    first = death("# After any program that imports pool I get an invalid pointer error\n\n- 3.2\n")
+
+    assert (first.cause.kind, first.cause.certainty) == (
+        CauseClass.HEAP_CORRUPTION,
+        Certainty.LIKELY,
+    )
+
+
+def test_what_has_causes_and_fixes_is_a_lesson() -> None:
+    assert is_of_work("Windows 10 pool dll exception code 0xc00000fd causes and fixes")
+    assert not is_of_work("Segfault in take() causes data loss")
+
+
+def test_what_happens_on_ones_own_machine_was_seen() -> None:
+    first = death("Running `take` on this file will print `Segmentation fault` on my machine.\n")
+
+    assert (first.signal, first.cause.certainty) == ("SIGSEGV", Certainty.LIKELY)

@@ -43,6 +43,8 @@ DEATH: Final = re.compile(
 _SEGMENTS: Final = {"se", "er"}
 HEAP: Final = re.compile(
     r"(?ia)(?<![\w.-])(?:dou?ble[ -]free(?: (?:or )?corruption)?|"
+    r"invalid pointer(?= (?:error|abort|trace|message|when|on|at|in|after|while|during)\b|"
+    r"\W*(?m:$))|"
     r"heap[ -](?:corruption|(?:buffer[ -])?overflow|"
     r"use[ -]after[ -]free)|memory corruption|use[ -]after[ -]free|stack[ -]smashing|"
     r"corrupted (?:size|double)|(?:free|malloc|realloc)\(\): [a-z])"

@@ -108,6 +108,18 @@ _MENDED: Final = lazily(
 """What was mended is told in the past, as in a list of changes."""
 
 
+_AT_MINE: Final = lazily(
+    r"(?i)\b(?:on|at|in) (?:my|our) (?:end|side|(?:\w{2,12} )?(?:machine|system|laptop|mac|pc|box|"
+    r"computer|setup|case|environment))\b|\bfor me\b"
+)
+"""Behind what somebody saw, however he says it."""
+
+
+def is_seen_here(after: str) -> bool:
+    """Is it said behind a death's name that it happens to the writer?"""
+    return _AT_MINE.search(after) is not None
+
+
 def is_witnessed(text: str) -> bool:
     """Does somebody speak of himself?"""
     return _WITNESS.search(text) is not None

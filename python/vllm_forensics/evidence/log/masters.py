@@ -143,13 +143,6 @@ MASTERS: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
-            "node down: Not properly terminated",
-            r"\[(?P<name>gw\d{1,20})\] node down: Not properly terminated",
-            "- [gw0] node down: Not properly terminated",
-            of_another=True,
-        ),
-        Phrase(
-            ClueKind.CHILD,
             "terminated: signal: ",
             r"(?P<name>(?![Tt]he process)[\w -]{3,40}?) process (?:has )?terminated: signal: "
             r"(?P<signal>[a-z ]{3,30})",

@@ -10,6 +10,13 @@ from vllm_forensics.model.incident import ClueKind
 PYTHON: Final = Family(
     source="the Python parent",
     phrases=(
+        Phrase(  # pytest-xdist
+            ClueKind.CHILD,
+            "node down: Not properly terminated",
+            r"(?:\[(?P<name>gw\d{1,20})\] )?node down: Not properly terminated",
+            "[gw0] node down: Not properly terminated",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "died with <Signals.",

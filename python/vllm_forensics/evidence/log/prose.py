@@ -18,6 +18,7 @@ from vllm_forensics.evidence.log.doubt import (
     is_mended,
     is_possible,
     is_refuted,
+    is_seen_here,
     is_supposed,
     is_taught,
     is_witnessed,
@@ -108,7 +109,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     if is_explained(after, of_message=True) or is_refuted(after):
         return Voice.SHOWN
     is_quoted = _QUOTED.search(before) is not None
-    if not is_witnessed(before) and (
+    if not (is_witnessed(before) or is_seen_here(after)) and (
         is_possible(before)
         or is_mended(before, after)
         or is_asked(text)

@@ -11,16 +11,17 @@ from vllm_forensics.model.incident import NativeCall
 _LIBRARY: Final = r"[\w.+-]{1,80}?\.(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd)\b"
 _FUNCTION: Final = (
     r"(?:[A-Za-z_~]\w{0,60}(?:<[\w:, ]{1,60}>)?::){1,6}~?\w{1,80}|"  # ns::take
-    r"(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Za-z_]\w{0,80}(?=\(\))|"  # pool.take()
-    r"(?:[A-Za-z_]\w{0,60}\.){0,6}[A-Za-z_]\w{0,80}(?=\([\w=\"'., \[\]]{0,80}\))|"  # take(3)
+    # as it is called, also on what another call returned
+    r"(?:[A-Za-z_]\w{0,60}(?:\(\))?\.){0,6}[A-Za-z_]\w{0,80}(?=\([\w=\"'., \[\]]{0,80}\)(?!\.\w))|"
     r"_{1,2}[A-Za-z]\w{2,80}(?![\w.])|"  # _take
     r"(?-i:[a-z]{1,20}(?:[A-Z][a-z0-9]{1,20}){2,8})(?![\w./-])|"  # takeBlockFast
-    r"(?!x86_)[A-Za-z][A-Za-z0-9]{0,30}(?:_[A-Za-z0-9]{1,30}){1,8}(?![\w./-])|"  # take_block
-    r"[A-Za-z]\w{2,60}(?= (?:function|method)\b)|"
+    r"(?!x86_)[A-Za-z][A-Za-z0-9]{0,30}(?:_[A-Za-z0-9]{1,30}){1,8}(?![\w./=-])|"  # take_block
+    r"[A-Za-z]\w{2,60}(?=[`'\"]? (?:function|method|API|class|constructor|operator)\b)|"
     r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}(?![\w.])"  # pool.take
 )
 _FILE: Final = lazily(
     r"(?:[\w./-]{1,120}\.(?:c|cc|cpp|cxx|h|hpp|py|rs|go|js|ts|java|md|txt|cu|sh|yml|yaml|json|toml|"
+    r"mk|in|am|cmake|log|xml|html|conf|cfg|ini|lock|ipynb|csv|parquet|h5|pkl|onnx|pt|jar|zip|gz|"
     r"gguf|bin|exe|com|org|net|io)|v?\d[\w.]{0,20}|(?:i|e)\.\w\.?|(?:vs|No)\.)$"
 )
 _NAMED: Final = lazily(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
@@ -32,7 +33,8 @@ _PLACE: Final = lazily(
 """Behind such a word of the same sentence the place stands."""
 _BEHIND: Final = lazily(r"[^.;\n]{0,80}(?:\.(?=\w)[^.;\n]{0,40}){0,3}")
 _CALLED: Final = lazily(
-    r"[`\"']?[\w.:~<>]{1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? (?:\w{1,12} )?$"
+    r"[`\"']?(?:[\w.:~<>]|\(\)(?=\.)){1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? "
+    r"(?:\w{1,12} )?(?:an? )?[`\"']?$"
 )
 
 
@@ -47,5 +49,6 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
     for match in filter(None, found):
         library, function = match["library"], match["function"]
         if function is None or not (_FILE.match(function) or names_a_process(function)):
-            return NativeCall(function=function, module=library)
+            name = function.replace("()", "") if function is not None else None
+            return NativeCall(function=name, module=library)
     return None

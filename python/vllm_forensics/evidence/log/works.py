@@ -61,7 +61,9 @@ _TEACHES: Final = lazily(
 )
 _ABOUT: Final = lazily(
     r"(?i)\b(?:feature request|proposal|release notes|change ?log|changes in|fixes since|faq|"
-    r"version history|what's new|user guide|cheat ?sheet)\b"
+    r"version history|what's new|user guide|cheat ?sheet|"
+    r"(?:causes?|reasons?|symptoms?|meaning)(?:,| and| &|, and) (?:how to )?"
+    r"(?:fix(?:es)?|solutions?|remed(?:y|ies)|resolutions?|troubleshooting|prevention))\b"
 )
 _MAINTAINS: Final = lazily(
     r"(?i)(?<!in )\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|"

@@ -77,8 +77,9 @@ _PROGRAM: Final = (
 _ALWAYS: Final = (
     # docker compose, foreman: api-1  |
     Alternative(r"[\w.@/-]", r"[\w.@/-]{1,80} {0,40}\|(?: |$)"),
-    # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr]
-    Alternative(r"\[", r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: |$)"),
+    # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr];
+    # but pytest-xdist's [gw0] is of whom it speaks, and not who writes
+    Alternative(r"\[", r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: (?!node down: )|$)"),
     # Ray, vLLM: (EngineCore pid=12)
     Alternative(
         r"\(", r"\([^()=]{0,60}\b(?:pid|PID)=(?:\d{1,9}|raylet|gcs_server)[^()]{0,80}\)(?: |$)"
