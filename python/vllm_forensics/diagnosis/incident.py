@@ -147,7 +147,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     name = name or name_titled(first, reading)
-    role = role or role_of_name(name)
+    role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
     waited = [clue.signal for clue in account if clue.kind is ClueKind.CHILD and clue.signal]
@@ -212,6 +212,13 @@ def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | N
     starts = (clue for clue in reading.clues if clue.kind is ClueKind.START)
     pids = [clue.pid for clue in starts if clue.name == name and clue.line < first.line]
     return pids[-1] if name is not None and pids else None
+
+
+def _begun_as(pid: int | None, reading: IncidentReading) -> ProcessRole | None:
+    """The role under which a master started the process."""
+    starts = (clue for clue in reading.clues if clue.kind is ClueKind.START)
+    names = (clue.name for clue in starts if pid is not None and clue.pid == pid)
+    return next(filter(None, map(role_of_name, names)), None)
 
 
 def _called(calls: Sequence[PythonCall]) -> str:

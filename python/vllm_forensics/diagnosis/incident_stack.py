@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident_where import fault_index, gives_up, last_resort, place_of
+from vllm_forensics.diagnosis.incident_where import (
+    fault_index,
+    gives_up,
+    innermost,
+    last_resort,
+    place_of,
+)
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, DeathFrame, NativeCall, PythonCall
 from vllm_forensics.model.stack import FrameKind
@@ -27,7 +33,7 @@ def _native(told: Sequence[Clue], place: NativeCall) -> Sequence[NativeCall]:
     """The stack that shows the place, from the fault on; a kernel's line shows no stack."""
     stacks = [clue.native for clue in told if len(clue.native) > 1]
     for calls in stacks:
-        if place in {place_of(calls), last_resort(calls)}:
+        if place in {place_of(calls), last_resort(calls), innermost(calls)}:
             return calls[_begin(calls, place) :]
     return next((calls[_begin(calls, place_of(calls)) :] for calls in stacks), ())
 

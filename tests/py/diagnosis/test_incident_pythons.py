@@ -274,3 +274,34 @@ def test_what_happens_on_ones_own_machine_was_seen() -> None:
     first = death("Running `take` on this file will print `Segmentation fault` on my machine.\n")
 
     assert (first.signal, first.cause.certainty) == ("SIGSEGV", Certainty.LIKELY)
+
+
+def test_uwsgi_names_its_workers_also_where_no_signal_is_told() -> None:
+    first = death("DAMN ! worker 1 (pid: 4242) died :( trying respawn ...\n")
+
+    assert (first.role, first.pid, first.signal) == (ProcessRole.WORKER, 4242, None)
+
+
+def test_uwsgis_handler_tells_the_signal_and_the_worker() -> None:
+    first = death(
+        "*** backtrace of 4242 ***\n"
+        "uWSGI worker 4(uwsgi_backtrace+0x35) [0x55e235b65d15]\n"
+        "uWSGI worker 4(uwsgi_segfault+0x23) [0x55e235b660c3]\n"
+        "/lib/x86_64-linux-gnu/libc.so.6(+0x33060) [0x7fe416004060]\n"
+        "/opt/app/_pool.so(+0xbab03) [0x7fe3ff2bdb03]\n"
+    )
+
+    assert (first.signal, first.role, first.module) == ("SIGSEGV", ProcessRole.WORKER, "_pool.so")
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["[INFO] Booting worker with pid: 4242", "Respawned uWSGI worker 1 (new pid: 4242)"],
+)
+def test_who_was_started_as_a_worker_died_as_one(start: str) -> None:
+    first = death(
+        f"{start}\nJan 15 08:12:45 host kernel: serve[4242]: segfault at 0 ip 00007fbb87466b16 sp "
+        "00007ffd63a35630 error 4 in _pool.so[7fbb87376000+3af000]\n"
+    )
+
+    assert (first.role, first.name) == (ProcessRole.WORKER, "serve")

@@ -249,6 +249,21 @@ SERVERS: Final = Family(
             r"uWSGI process (?P<pid>\d{1,20}) got (?P<signal>Segmentation Fault)",
             "!!! uWSGI process 4242 got Segmentation Fault !!!",
         ),
+        Phrase(  # where that line was cut off
+            ClueKind.SIGNAL,
+            "(uwsgi_segfault+0x",
+            r"^(?:(?P<name>uWSGI \w{1,20} \d{1,6})|\S{1,200})\(uwsgi_segfault\+0x",
+            "uWSGI worker 4(uwsgi_segfault+0x23) [0x5581c0de1234]",
+            signal="SIGSEGV",
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "DAMN ! ",
+            r"DAMN ! (?P<name>worker|mule|spooler) (?:\d{1,6} )?\(pid: (?P<pid>\d{1,20})\) died"
+            r"(?:, killed by signal (?P<signal>\d{1,2}))?",
+            "DAMN ! worker 1 (pid: 4242) died :( trying respawn ...",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "Stub process ",

@@ -87,6 +87,12 @@ RESTARTS: Final = Family(
                 "INFO:     Started server process [4242]",
             ),
             (
+                "pawned uWSGI ",
+                r"(?:Res|s)pawned uWSGI (?P<name>worker|mule) \d{1,6} "
+                r"\((?:new )?pid: (?P<pid>\d{1,20})\b",
+                "Respawned uWSGI worker 1 (new pid: 4243)",
+            ),
+            (
                 "Scheduled restart job",
                 r"(?P<name>[\w@.\\-]{1,200})\.service: Scheduled restart job",
                 "serve.service: Scheduled restart job, restart counter is at 2.",
