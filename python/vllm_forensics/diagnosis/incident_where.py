@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import (
-    INTERPRETER,
     RUNTIME_FUNCTIONS,
     SYSTEM_FILES,
     is_runtime_module,
@@ -80,12 +79,11 @@ _HANDLERS_ARGUMENTS: Final = re.compile(
 )
 _OF_EXTENSIONS: Final = re.compile(r"PyInit_\w")
 """An extension's own beginning, in the interpreter's style."""
-_INTERPRETER: Final = re.compile(r"_?Py[A-Z_]")
-_PYTHON: Final = re.compile(rf"(?i:{INTERPRETER.pattern}|python(?:\.exe|\d{{1,4}}\.dll)?)")
 _OUTERMOST: Final = re.compile(
     r"_?Py(?:Run_|_(?:Main|RunMain|BytesMain|UnixMain)|Eval_EvalCode|Import_|(?:Object|Function|CFunction|"
     r"Method)_?(?:Fast|Vector|Generic)?[Cc]all)"
 )
+"""Of the interpreter's functions those that only call: above them a stack was cut off."""
 _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIME_FUNCTIONS))
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
@@ -104,6 +102,8 @@ _SYSTEM: Final = re.compile(
 """The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
 _TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
 """`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
+_INTERPRETERS: Final = re.compile(r"_?Py[A-Z_]")
+"""How its functions begin, wherever they lie."""
 _INTERPRETER: Final = re.compile(
     r"libpython[\d.]{1,6}\w{0,3}\.(?:so|dylib)[\d.]*|python\d{0,2}(?:\.\d{1,2})?|python\d{2,3}\.dll|"
     r"Python|org\.python\.python"
@@ -218,7 +218,7 @@ def _is_of_a_system(call: NativeCall) -> bool:
 
 
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
-    """Where every frame is a runtime's: OpenMP's, the only library's, or the interpreter's."""
+    """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
     name = calls[0].function or "" if calls else ""
     if len(calls) == 1 and not _START.fullmatch(name) and not _HANDLERS.match(name):
         is_place = calls[0].module or calls[0].function
@@ -226,29 +226,16 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     if calls and calls[0].module and all(call.function is None for call in calls):
         named = {call.module for call in calls if call.module is not None}
         return calls[0] if len(named) == 1 else None
-    of_openmp = next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
-    return of_openmp or _of_interpreter(calls)
-
-
-def _of_interpreter(calls: tuple[NativeCall, ...]) -> NativeCall | None:
-    """The interpreter's own frame right below what handled the signal: it faulted itself."""
-    start = fault_index(calls)
-    hit = calls[start] if 0 < start < len(calls) else None
-    is_own = hit is not None and _INTERPRETER.fullmatch(hit.module or "") is not None
-    return hit if hit is not None and is_own and not gives_up(hit) else None
+    return next((call for call in calls if _OPENMP.fullmatch(call.module or "")), None)
 
 
 def innermost(calls: tuple[NativeCall, ...]) -> NativeCall | None:
-    """The interpreter's frame that was at fault, where no other is.
-
-    Its outermost functions only call: the stack's beginning was cut off.
-    """
+    """The interpreter's frame that was at fault, where no other is."""
     for call in calls[fault_index(calls) :]:
         name = call.function or ""
-        is_named = _INTERPRETER.match(name) is not None
         if not name or _is_of_a_system(call) or _HANDLERS.match(name):
             continue
-        if is_named or _PYTHON.fullmatch(call.module or "") is not None:
+        if _INTERPRETERS.match(name) or _INTERPRETER.fullmatch(call.module or ""):
             return call if _OUTERMOST.match(name) is None else None
         if _FUNCTIONS.fullmatch(name) is None:
             break

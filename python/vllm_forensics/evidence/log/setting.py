@@ -282,8 +282,8 @@ def _kind(line: str, above: str) -> _Kind:
 def _is_source(kinds: Sequence[_Kind]) -> bool:
     """Is the whole text a file of source code, from its first lines to its last?"""
     own = [kind for kind in kinds if kind is not _Kind.NEITHER]
-    if _Kind.FENCE in own or len(own) < 2 * _ENDS or 5 * len(own) < 2 * len(kinds):
-        return False  # the brackets of a document are no source
+    if _Kind.FENCE in own or len(own) < 2 * _ENDS:
+        return False
     if not all(_Kind.CODE in end for end in (own[: _ENDS // 2], own[-_ENDS:])):
         return False
     code = own.count(_Kind.CODE)
