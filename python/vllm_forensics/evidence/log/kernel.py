@@ -147,6 +147,18 @@ KERNEL: Final = Family(
             signal="SIGKILL",
             of_another=True,
         ),
+        *(
+            Phrase(  # its stack, where the lines above and below are missing
+                ClueKind.MEMORY,
+                needle,
+                rf"^(?:.{{0,80}}\s)?(?:\[<[0-9a-f]{{8,16}}>\] )?"
+                rf"(?P<detail>{needle}(?:\.\w{{1,20}})?\+0x[0-9a-f]{{1,6}}/0x[0-9a-f]{{1,6}})",
+                f"[ 1234.567890]  [<ffffffff8115a32e>] {needle}+0x24e/0x3b0",
+                signal="SIGKILL",
+                of_another=True,
+            )
+            for needle in ("oom_kill_process", "mem_cgroup_out_of_memory")
+        ),
         Phrase(
             ClueKind.MEMORY,
             "oom-kill:",

@@ -166,7 +166,8 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received signal SIG",
-            r"(?:Program|T?hread \S{1,200}(?: \"(?P<name>[^\"]*)\")?(?: \(LWP \d{1,20}\))?)"
+            r"(?:Program|T?hread \S{1,200}(?: \"(?:Thread-\d[^\"]*|(?P<name>[^\"]*))\")?"
+            r"(?: \(LWP \d{1,20}\))?)"
             r" received signal "
             r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|KILL|SYS))",
             'Thread 7 "worker" received signal SIGSEGV, Segmentation fault.',

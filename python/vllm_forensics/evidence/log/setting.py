@@ -97,6 +97,7 @@ _GOES_ON: Final = re.compile(
     r"\bWARN(?:ING)?\b.*\b(?i:fall(?:s|ing)? back|retry(?:ing)?|rebuild(?:ing)?|ignor(?:ed|ing)|"
     r"skipp(?:ed|ing)|instead|continuing|will use)\b|^Exception ignored (?:in|on)\b"
 )
+_RAISED: Final = {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}
 _FAR: Final = 300
 _RECORD: Final = 12
 _COMMENTS: Final = 3
@@ -185,7 +186,7 @@ class Setting:
                 continue
             if lessons is Lessons.SOME and (clue.kind is ClueKind.HEARSAY or is_name(page, at)):
                 continue
-            is_handled = clue.kind is ClueKind.EXCEPTION and _is_handled(lines, at)
+            is_handled = clue.kind in _RAISED and _is_handled(lines, at)
             if is_handled or is_row_of_codes(lines, at, clue):
                 continue
             if not (_is_shown(page, kinds, at) or (is_of_nobody and is_of_a_lesson(page, at))):

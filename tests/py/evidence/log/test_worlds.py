@@ -351,3 +351,32 @@ def test_openmps_last_words_are_the_cause_of_a_kernel_that_died() -> None:
     )
 
     assert first.cause.kind is CauseClass.ENVIRONMENT
+
+
+def test_a_killers_stack_tells_of_it_where_its_lines_are_missing() -> None:
+    first = death(
+        "Jan 15 08:12:45 box kernel: CPU: 0 PID: 42 Comm: stress Not tainted 6.1.0\n"
+        "Jan 15 08:12:45 box kernel: dump_header+0x4a/0x201\n"
+        "Jan 15 08:12:45 box kernel: mem_cgroup_out_of_memory+0x13a/0x150\n"
+    )
+
+    assert first.cause.kind is CauseClass.OOM_KILLED
+
+
+def test_a_thread_that_python_numbered_is_no_program() -> None:
+    line = 'Thread 3 "Thread-2 (take" received signal SIGSEGV, Segmentation fault.\n'
+
+    assert death(line).name is None
+    assert death(line.replace("Thread-2 (take", "serve")).name == "serve"
+
+
+def test_an_error_that_was_ignored_is_not_the_end() -> None:
+    first = death(
+        "# Segfault when cleaning up\n\n```\n"
+        "Exception ignored in the internal traceback machinery:\n"
+        "Traceback (most recent call last):\n"
+        '  File "<frozen importlib._bootstrap>", line 1340, in _find_and_load\n'
+        "OSError: [Errno 12] Cannot allocate memory: '/opt/app'\n```\n"
+    )
+
+    assert first.signal == "SIGSEGV"
