@@ -80,6 +80,11 @@ _OCCASION: Final = lazily(
     rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
 )
 """The crash is when something else takes place, or should."""
+_NOTICED: Final = lazily(
+    r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|realised|realized|discovered) "
+    r"(?:that )?(?:when(?:ever)?|if|after|once) "
+)
+"""What somebody noticed when it happened did happen."""
 _MAY: Final = lazily(
     r"(?i)\b(?:(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
     r"(?:must|ha(?:s|ve|d) to|needs? to) (?:get |then )?|"
@@ -189,7 +194,8 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     if (
         is_denied(before)
         or is_refuted(after)
-        or any(one.search(before) is not None for one in (_MENDING, _OCCASION, _MAY))
+        or any(one.search(before) is not None for one in (_MENDING, _MAY))
+        or (_OCCASION.search(before) is not None and _NOTICED.search(before) is None)
     ):
         return True
     if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:

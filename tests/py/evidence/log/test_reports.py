@@ -120,6 +120,7 @@ def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
         "segfault with -O2, none without",
         "The module loads and then I get a bus error",
         "which results in a segmentation fault.",
+        "All was well until we noticed that when a worker segfaults, the pool waits.",
         "\u63d0\u793aIllegal instruction\uff0c\u8bf7\u5e2e\u5fd9",
     ],
 )
