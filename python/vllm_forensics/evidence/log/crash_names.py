@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.log.ends_abroad import ENDS, SIGNALS
 from vllm_forensics.evidence.log.killers import KILLER
 from vllm_forensics.evidence.log.phrases import ended_by, signal_in
 from vllm_forensics.evidence.log.shells import WORDS
@@ -19,7 +20,9 @@ _KILLED: Final = (
 """Was, and not: killed another."""
 _KILLED_MINE: Final = r"killed(?= (?:my|our)\b)"
 """By another than who writes."""
-_ABROAD: Final = {word.lower(): signal for word, signal in WORDS if word.replace(" ", "").isalpha()}
+_ABROAD: Final = SIGNALS | {
+    word.lower(): signal for word, signal in WORDS if word.replace(" ", "").isalpha()
+}
 DEATH: Final = re.compile(
     rf"(?ia)(?:(?<![\w.-])(?:se[gq](?:\w{{2,12}})?\.?[ _-]?{_FAULT}(?:s|ed|ing)?|"
     r"segmentation fail|segment(?:ation)? (?:violation|error)s?|error of segmentation|"
@@ -74,10 +77,10 @@ CRASH: Final = re.compile(
     r"unexpectedly (?:quits?|closes|closed|exits|exited|ends|ended|terminates|terminated)|"
     r"(?:force[ -]|suddenly )clos(?:es|ed)|clos(?:es|ed) (?:itself|suddenly)|"
     r"(?:silently|instantly|immediately) (?:exit|quit|close)(?:s|ed)?|"
+    r"stop(?:s|ped) running(?= (?:after|without|when|at|during|in)\b)|"
     r"(?:exits|exited|exiting|quits|closes|closed) (?:silently|instantly|immediately)(?! with))"
     r"(?!\w|-(?!on-))|"
-    "\u5d29\u6e83|\u95ea\u9000|\u6838\u5fc3\u5df2\u8f6c\u50a8|\u30af\u30e9\u30c3\u30b7\u30e5|"
-    "\ud06c\ub798\uc2dc"
+    rf"{ENDS}"
 )
 """An end, and not of what."""
 MEMORY: Final = re.compile(
@@ -93,7 +96,7 @@ EXCEPTION: Final = re.compile(
 _VERB: Final = re.compile(
     r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
-    r"dying|killed|panic\w+|.*unexpectedly.*|.*clos.*|stopped working)$"
+    rf"dying|killed|panic\w+|.*unexpectedly.*|.*clos.*|stopped working|stop\w+ running|{ENDS})$"
 )
 
 

@@ -80,9 +80,11 @@ _OCCASION: Final = lazily(
     rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
 )
 """The crash is when something else takes place, or should."""
+_ANY: Final = lazily(r"(?i)\b(?:of|for|by|from|if|when) an? (?:[\w-]{2,15} ){1,2}$")
+"""`the status of a process killed`: of any."""
 _NOTICED: Final = lazily(
-    r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|realised|realized|discovered) "
-    r"(?:that )?(?:when(?:ever)?|if|after|once) "
+    r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|reali[sz]ed|"
+    r"discovered) (?:that )?(?:when(?:ever)?|if|after|once) "
 )
 """What somebody noticed when it happened did happen."""
 _MAY: Final = lazily(
@@ -201,6 +203,8 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:
         return True
     if _RECORDED.match(after) is not None:
+        return True
+    if crash[0].lower() == "killed" and _ANY.search(before) is not None:
         return True
     return not is_verb(crash) and _DEALS.match(after) is not None
 

@@ -100,6 +100,8 @@ _STARTED: Final = lazily(
     r"(?P<command>(?:(?!(?P=quote)).){1,120} (?:(?!(?P=quote)).){1,120})(?P=quote)"
 )
 """`Segfault when starting python`: what was started is who died."""
+_FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
+"""Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
 _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
 """`Calling take(3) crashes`: what somebody did, and not who died."""
 
@@ -150,16 +152,19 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     dies = _DIES.search(before)
     if dies is not None:
         before, is_verb = text[: dies.start() + 1], True
+    verb = text[len(before) : len(before) + 1]
     before = before[-_FAR:]
     between = _BETWEEN.search(before)
     subject = _SUBJECT.search(before[: between.start()] if between is not None else before)
-    if subject is None or _GERUND.match(text) is not None:
-        return None
-    if subject["before"].strip() == "thread":
+    if subject is None or subject["before"] == "thread " or _GERUND.match(text) is not None:
         return None
     name = subject["name"]
     if _PROGRAM.match(name) is not None:
         return name
+    first = _FIRST.search(before[: subject.start("name")]) if is_verb else None
+    is_word = name[:1].isupper() and name.isalpha()
+    if first is not None and is_word and verb.islower() and somebody(first["first"]):
+        return f"{first['first']} {name}" if somebody(name) is not None else None
     is_whole = bool(subject["quote"]) or _OPENS.search(subject["before"]) is not None
     number = subject["number"] or ""
     if subject["mark"] or (number.strip().isdecimal() and name.islower()):

@@ -29,7 +29,7 @@ from vllm_forensics.evidence.log.lessons import (
 from vllm_forensics.evidence.log.literals import literal_lines
 from vllm_forensics.evidence.log.page import Page, is_fence
 from vllm_forensics.evidence.log.prose import is_comment
-from vllm_forensics.evidence.log.tables import is_row_of_codes
+from vllm_forensics.evidence.log.tables import is_cell, is_row_of_codes
 from vllm_forensics.evidence.log.verdicts import passed_parts
 from vllm_forensics.model.incident import Clue, ClueKind
 
@@ -232,6 +232,7 @@ def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
     return (
         is_comment(lines[at])
         or is_term(lines[at])
+        or is_cell(lines, at)
         or is_of_another_report(lines, at)
         or is_expected(page, at)
         or _is_comment_of_code(page, kinds, at)

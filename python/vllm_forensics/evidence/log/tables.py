@@ -24,6 +24,14 @@ _ALONE: Final = 4
 _CODES: Final = range(256)
 
 
+def is_cell(lines: Sequence[str], at: int) -> bool:
+    """Is the line all that a table's last cell holds, whose row broke around it?"""
+    above, below = (
+        lines[near].strip() if 0 <= near < len(lines) else "" for near in (at - 1, at + 1)
+    )
+    return below == "|" and above.startswith("|") and above.endswith("|") and len(above) > 1
+
+
 class _Row(NamedTuple):
     lead: str
     code: int

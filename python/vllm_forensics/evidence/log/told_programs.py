@@ -79,7 +79,7 @@ def _own(name: str, owner: str) -> re.Pattern[str]:
     word = "|".join(map(re.escape, known)) or "(?!)"
     return re.compile(
         rf"(?i)(?:{_RUNS}[`\"]?(?P<run>{word})(?![\w/-]|\.\w)|"
-        rf"^\W{{0,4}}(?P<begins>{word}) ?[\u3040-\u9fff]|"
+        rf"(?<![\w./@-])(?P<begins>{word}) ?[\u3040-\u9fff]|"
         rf"\bcrash(?:e?s|e?d|ing)? (?P<victim>{word})(?![\w/-])|"
         rf"(?<![\w./@-])(?P<named>{word})(?:[ .-](?:appimage|binary|executable|exe|app)\b|"
         r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|die[sd]|abort|exit|quit|clos)))"

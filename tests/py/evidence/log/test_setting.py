@@ -558,6 +558,15 @@ def test_a_member_of_a_document_stands_in_no_code() -> None:
     assert [clue.exit for clue in clues_in(document)] == [139]
 
 
+def test_a_broken_tables_cell_is_no_clue() -> None:
+    table = (
+        "Status values\n| Killed | 1 |\nBy a signal.\n|\n| Crashed | 2 |\nSegmentation fault.\n|\n"
+    )
+
+    assert clues_in(table) == ()
+    assert clues_in(table.replace("|", ""))
+
+
 def test_who_asks_whether_others_see_something_teaches_nothing() -> None:
     text = "# Finally, it was killed\n\nCan you see anything in this? Thank you.\n"
 
