@@ -119,3 +119,42 @@ def test_who_asks_for_a_change_is_no_maintainer() -> None:
     ).first_death
 
     assert death.role is ProcessRole.RAY_ACTOR
+
+
+@pytest.mark.parametrize("host", ["40a8c9673b05", "fec673e0de69", "7-node-b.example"])
+def test_a_containers_name_may_begin_with_a_digit(host: str) -> None:
+    prefix = f"[{host}:1447852] "
+    death = incident_of(
+        f"{prefix}[ 8] /lib/libmpi.so.40(ompi_request_default_wait+0x24b)[0x7fc1ff3192db]",
+        f"{prefix}[ 9] /opt/serve/libpool.so(_ZN2ns4takeEv+0x133)[0x7fb0fd1c4e23]",
+    ).first_death
+
+    assert death.pid == 1447852
+
+
+def test_an_exceptions_frames_of_tensorrt_are_read_without_its_words() -> None:
+    death = incident_of(
+        "# Crashes for long requests",
+        "",
+        "3       0x7f1e743b1955 void tensorrt_llm::kernels::take<__half>(int, CUstream_st*) + 117",
+        "4       0x7f1e2f705ba9 /opt/tensorrt/lib/libnvinfer.so.9(+0x10cdba9) [0x7f1e2f705ba9]",
+    ).first_death
+
+    assert death.function == "tensorrt_llm::kernels::take<__half>"
+    assert death.cause.certainty is Certainty.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Eval bug: llama-server with a large model eventually segfaults", "llama-server"),
+        ("[Bug]: vllm on two nodes crashes", "vllm"),
+        ("[User] Using server.exe, but the server.exe crash", "server.exe"),
+    ],
+)
+def test_a_title_names_who_died_before_what_is_said_of_him(title: str, name: str) -> None:
+    assert incident_of(f"# {title}", "", "I see no message.").first_death.name == name
+
+
+def test_a_title_of_a_change_with_but_mends_still() -> None:
+    assert incidents_of("# Fix the crash of the server, but keep its log", "", "See below.") == ()

@@ -57,6 +57,11 @@ _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]
 """Open MPI's, which it prints in its signal handler alone."""
 _C10: Final = re.compile(r"\s*frame #0: c10::Error::Error\(")
 """Of an exception of PyTorch's, whose words were cut off."""
+_TENSORRT: Final = re.compile(
+    r"\s*\d{1,3}\s{1,8}0x[0-9a-f]{8,16} "
+    r"(?:[^/].{0,400}?\btensorrt_llm::|/\S{1,240}(?:tensorrt|nvinfer)\S{0,80}\(\+0x[0-9a-f]+\))"
+)
+"""Of an exception of TensorRT-LLM's, which prints it behind its words."""
 _RAY: Final = re.compile(
     r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]"
 )
@@ -272,6 +277,8 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
+    elif _TENSORRT.match(line.text) is not None:
+        clue = clue_at(line, ClueKind.STACK, "TensorRT-LLM")
     elif (traced := _VALGRIND.match(line.text)) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, BACKTRACE), pid=int(traced["pid"]))
     elif _C10.match(line.text) is not None or _SYMBOLS.match(line.text) is not None:

@@ -45,6 +45,7 @@ _STACKS: Final = (
     b")[0x",
     b") [0x",
     b"==    at 0x",
+    b" tensorrt_llm::",
 )
 
 

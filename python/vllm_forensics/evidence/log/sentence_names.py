@@ -102,6 +102,11 @@ _STARTED: Final = lazily(
 """`Segfault when starting python`: what was started is who died."""
 _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
+_OPENING: Final = lazily(
+    r"\W{0,4}(?:(?:\[[^\]]{1,30}\]|(?:[A-Z]\w{1,12}\.? )?(?:[Bb]ug|BUG|[Ii]ssue)) ?:? ?){0,3}"
+    r"(?P<name>[\w.+-]{2,40}) (?:with|on|using|under|in|running|while|from) "
+)
+"""`llama-server with a large model segfaults`: before what is said of it stands who."""
 _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
 """`Calling take(3) crashes`: what somebody did, and not who died."""
 
@@ -129,7 +134,15 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
-    return _started_in(text) or _subject_of(text, before, is_verb=is_verb)
+    begun = _started_in(text) or (_opening_of(text) if is_verb else None)
+    return begun or _subject_of(text, before, is_verb=is_verb)
+
+
+def _opening_of(text: str) -> str | None:
+    """The program that a sentence begins with, whatever stands between it and its verb."""
+    opening = _OPENING.match(text)
+    is_program = opening is not None and _PROGRAM.match(opening["name"]) is not None
+    return opening["name"] if opening is not None and is_program else None
 
 
 def _started_in(text: str) -> str | None:

@@ -44,7 +44,8 @@ _MARK: Final = lazily(
 )
 _WORKS: Final = lazily(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})")
 _STATES: Final = lazily(
-    r"(?i)(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|leads? to|"
+    r"(?i).{1,80}\bbut\b|"
+    r"(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|leads? to|"
     r"results? in|triggers|gives|throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|"
     r"dies|fails)\b"
 )

@@ -80,6 +80,8 @@ _ALWAYS: Final = (
     # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr];
     # but pytest-xdist's [gw0] is of whom it speaks, and not who writes
     Alternative(r"\[", r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: (?!node down: )|$)"),
+    # Open MPI's, of a container whose name begins with a digit: [4f0a8c9673b0:1447852]
+    Alternative(r"\[", r"\[\d[\d.-]{0,40}[A-Za-z_][\w.-]{0,79}:\d{1,9}\](?: |$)"),
     # Ray, vLLM: (EngineCore pid=12)
     Alternative(
         r"\(", r"\([^()=]{0,60}\b(?:pid|PID)=(?:\d{1,9}|raylet|gcs_server)[^()]{0,80}\)(?: |$)"
