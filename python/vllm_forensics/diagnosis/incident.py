@@ -195,10 +195,11 @@ def _named(places: Sequence[NativeCall], programs: Collection[str]) -> NativeCal
 
 def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str | None]:
     """The process that wrote that it had failed, or the only one; nothing else says who it was."""
-    said = (clue for clue in reading.clues if clue.kind is ClueKind.ECHO)
-    own = next((clue for clue in said if _FAILED.search(clue.text)), None)
-    if own is not None:
-        return own.writer_pid, own.writer
+    for clue in reading.clues:
+        if clue.kind is ClueKind.ECHO and _FAILED.search(clue.text):
+            return clue.writer_pid, clue.writer
+        if clue.kind is ClueKind.CHILD and clue.line > first.line:
+            break  # what fails behind that fails of another's end
     if len(reading.processes) == 1:
         (only,) = reading.processes
         is_server = role_of_name(only.name) in {ProcessRole.API_SERVER, ProcessRole.CLIENT}

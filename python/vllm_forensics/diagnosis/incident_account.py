@@ -30,6 +30,7 @@ _MESSAGE: Final = 3
 _STACK: Final = 100
 """So far below the words of a panic its status may stand: its stack lies between."""
 _NO_ACCOUNT: Final = {ClueKind.ECHO, ClueKind.START, ClueKind.HEARSAY, ClueKind.MENTION}
+_NAMELESS: Final = {*OWN_WORDS, ClueKind.EXCEPTION}
 _ADDED: Final = {ClueKind.STACK, ClueKind.NOT_MEMORY}
 _WITH_PLACE: Final = {
     ClueKind.SIGNAL,
@@ -148,8 +149,10 @@ def _may_be_the_same(first: Clue, clue: Clue) -> bool:
     if differ or _are_two_services(first, clue) or _left_by_itself(first, clue):
         return False
     if _is_lost(clue):
-        if ours is None and subject_pid(first) is None and first.kind in OWN_WORDS:
-            return 0 < clue.line - first.line < NEAR  # a dump names nobody; the parent does
+        if ours is None and subject_pid(first) is None and first.kind in _NAMELESS:
+            # a dump names nobody; the parent does, and at once of an exception
+            reach = NEAR if first.kind in OWN_WORDS else _NEXT
+            return 0 < clue.line - first.line < reach
         is_record = clue.source == first.source and abs(clue.line - first.line) < _NEXT
         return is_record or (ours is not None and ours is theirs)
     is_near = abs(clue.line - first.line) < NEAR

@@ -151,6 +151,31 @@ def test_straces_last_line_names_the_process_that_it_followed(line: str, pid: in
     assert (death.pid, death.signal) == (pid, "SIGBUS")
 
 
+@pytest.mark.parametrize("lost", range(6))
+def test_an_exception_is_no_engines_that_fails_of_its_workers_end(lost: int) -> None:
+    (incident,) = incidents_of(*RAISED[lost:])
+    death = incident.first_death
+
+    assert death.role is ProcessRole.WORKER
+    assert death.pid in {32, None}
+    assert death.python_function in {"take", None}
+
+
+def test_a_heading_above_a_wait_tells_who_waited() -> None:
+    death = incident_of(
+        "Process EngineCore_DP0:",
+        "Traceback (most recent call last):",
+        '  File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap',
+        "    self.run()",
+        '  File "/opt/app/core.py", line 83, in engine',
+        "    raise TimeoutError(name)",
+        "TimeoutError: RPC call to execute_model timed out.",
+    ).first_death
+
+    assert (death.name, death.role) == ("EngineCore_DP0", ProcessRole.ENGINE_CORE)
+    assert death.cause.kind is CauseClass.HANG
+
+
 def test_who_waited_too_long_is_named_and_not_the_worker_that_it_ended_then() -> None:
     incident = incident_of(
         "(Worker_TP0 pid=31) INFO 01-15 08:12:41 [worker.py:59] ready",

@@ -378,6 +378,7 @@ class _Scanner:
             ):
                 clue = replace(
                     told,
+                    name=told.name or clue.name,  # the heading's above the traceback
                     python=clue.python,
                     detail=told.detail or clue.detail,
                     follows=clue.follows,
