@@ -29,6 +29,7 @@ from vllm_forensics.diagnosis.incident_strangers import without_strangers
 from vllm_forensics.diagnosis.incident_threads import with_processes
 from vllm_forensics.diagnosis.incident_where import innermost, last_resort, place_of, program_of
 from vllm_forensics.diagnosis.incident_words import explanation
+from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
     CauseClass,
@@ -55,6 +56,7 @@ _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 _NUMBER: Final = re.compile(r"\d+")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
 """What a process says of itself."""
+_NOTICES: Final = {ClueKind.ECHO, ClueKind.CHILD, ClueKind.START, ClueKind.HEARSAY}
 _WHERE_COUNTS: Final = {
     CauseClass.NATIVE_FAULT,
     CauseClass.HEAP_CORRUPTION,
@@ -86,6 +88,8 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         return None
     account = (*account, *heard)
     death = _death(first, account, reading)
+    if first.is_caught and not _was_noticed(first, clues):
+        death = replace(death, cause=replace(death.cause, certainty=Certainty.LIKELY))
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)
     # The kernel's own log is not what a user sees, wherever it was pasted; nor are cores.
@@ -102,6 +106,11 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         explanation=explanation(death, visible, is_echo=is_echo, teaches=reading.teaches),
         next_steps=next_steps(death, (first, *account)),
     )
+
+
+def _was_noticed(first: Clue, clues: Sequence[Clue]) -> bool:
+    """Did anybody tell of an end below it? Else who logged an exception may have lived on."""
+    return any(clue.line > first.line and clue.kind in _NOTICES for clue in clues)
 
 
 def _visible_is_echo(first: Clue, last: int, echoes: Sequence[Echo]) -> bool:

@@ -22,7 +22,8 @@ from vllm_forensics.diagnosis.incident_roles import role_of_clue
 from vllm_forensics.model.incident import SPY, UNNAMED, Clue, ClueKind, Follows, ProcessRole
 
 _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
-_CLIENTS: Final = re.compile(r"ClientDisconnect\b")
+_CLIENTS: Final = re.compile(r"(?:ClientDisconnect|KeyboardInterrupt)\b")
+"""What a client, or a person at the keyboard, does any day."""
 _ANY_TIME: Final = {*MACHINES, "systemd"}
 _ABORTING: Final = {"Java", "Ruby"}
 """Their handlers of a fault's signal end in abort()."""

@@ -166,6 +166,8 @@ class Clue:
     """Does it stand in somebody's sentence, and not as it was printed?"""
     sender: str | None = None
     """Who sent it its signal, where that is known: `process 7`."""
+    is_caught: bool = False
+    """Did a logger, or a thread's last resort, tell of it? The process may have lived on."""
     is_matched: bool = False
     """Is its process known by the moment alone?"""
     is_apples: bool = False

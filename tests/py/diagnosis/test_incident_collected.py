@@ -176,6 +176,59 @@ def test_a_heading_above_a_wait_tells_who_waited() -> None:
     assert death.cause.kind is CauseClass.HANG
 
 
+@pytest.mark.parametrize(
+    "above",
+    [
+        ["2026-01-15 08:12:45,001 ERROR request 7 failed"],
+        ["[2026-01-15 08:12:45] WARNING in app: request 7 failed"],
+        ["ERROR:    Exception in ASGI application"],
+        ['time=08:12:45 level=error msg="request 7 failed"'],
+        ["Exception in thread poller:"],
+        ["2026-01-15 08:12:45 ERROR asyncio: Task exception was never retrieved", "future: <Task>"],
+    ],
+)
+def test_an_exception_that_was_caught_and_that_nobody_noticed_proves_no_end(
+    above: list[str],
+) -> None:
+    noticed = "EngineDeadError: EngineCore encountered an issue."
+
+    alone = incident_of("ready", *above, *RAISED[3:7], "served 3 requests")
+    followed = incident_of("ready", *above, *RAISED[3:7], noticed)
+    uncaught = incident_of("ready", *RAISED[3:7], "served 3 requests")
+
+    assert alone.first_death.cause.certainty is Certainty.LIKELY
+    assert followed.first_death.cause.certainty is Certainty.PROVED
+    assert uncaught.first_death.cause.certainty is Certainty.PROVED
+
+
+def test_a_keyboards_interrupt_alone_is_no_death() -> None:
+    assert incidents_of(*RAISED[3:6], "KeyboardInterrupt") == ()
+
+
+def test_a_library_of_pythons_own_is_not_what_crashed_where_it_was_imported() -> None:
+    own = incident_of('python -c "import os; os.abort()"', "Aborted (core dumped)")
+    other = incident_of('python -c "import pool; pool.take()"', "Aborted (core dumped)")
+
+    assert own.first_death.python_function is None
+    assert other.first_death.python_function == "import pool"
+
+
+@pytest.mark.parametrize(
+    ("line", "signal"),
+    [
+        ("run.sh: line 1:  4242 CPU time limit exceeded python serve.py", "SIGXCPU"),
+        ("bash: line 1: 4242 File size limit exceededhead -c 1000 /dev/zero", "SIGXFSZ"),
+        ("CPU time limit exceeded (core dumped)", "SIGXCPU"),
+    ],
+)
+def test_shells_tell_of_limits(line: str, signal: str) -> None:
+    assert incident_of(line).first_death.signal == signal
+
+
+def test_an_applications_own_limit_is_no_signal() -> None:
+    assert incidents_of("File size limit exceeded: 20 MB, only 10 MB allowed") == ()
+
+
 def test_who_waited_too_long_is_named_and_not_the_worker_that_it_ended_then() -> None:
     incident = incident_of(
         "(Worker_TP0 pid=31) INFO 01-15 08:12:41 [worker.py:59] ready",

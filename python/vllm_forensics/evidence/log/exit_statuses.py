@@ -18,7 +18,7 @@ _DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11|24|25|31)|1(?:3[2-79]|5[239]))\b(
 """Statuses that only a signal leaves, and not SIGTERM's or SIGINT's."""
 _TOLD: Final = (
     r"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{0,60}?)?"
-    r"(?:\b(?:[Pp]rocess |[Pp][Ii][Dd][ =:]{1,2})(?P<pid>\d{1,9})\b\)?,? )?"
+    r"(?:\b(?:(?:[Ss]ub)?[Pp]rocess |[Pp][Ii][Dd][ =:]{1,2})(?P<pid>\d{1,9})\b\)?,? )?"
     rf"\b{_ENDED}(?: \w+)?[,:]?"
     r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}"

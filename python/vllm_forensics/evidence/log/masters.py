@@ -166,7 +166,7 @@ MASTERS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\bprocess (?P<pid>\d{1,20})\b.{0,40})?[Rr]eturn ?code[ =:]{1,3}"
+                r"(?:\b(?:sub)?process (?P<pid>\d{1,20})\b.{0,40})?[Rr]eturn ?code[ =:]{1,3}"
                 r"(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,

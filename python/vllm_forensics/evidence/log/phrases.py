@@ -56,6 +56,8 @@ _SIGNALS_IN_WORDS: Final = (
     ("killed", "SIGKILL"),
     ("terminated", "SIGTERM"),
     ("trap", "SIGTRAP"),
+    ("cpu time limit", "SIGXCPU"),
+    ("file size limit", "SIGXFSZ"),
 )
 
 
@@ -179,6 +181,7 @@ class Told(TypedDict, total=False):
     python: tuple[PythonCall, ...]
     is_told: bool
     sender: str | None
+    is_caught: bool
 
 
 def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) -> Clue:

@@ -88,6 +88,8 @@ class TracebackBlock:
         self.last: LogLine | None = None
         """The line that names the exception."""
         self._type = self._message = ""
+        self.is_caught = False
+        """Was it told by a logger, or of a thread?"""
         self.name: str | None = None
         """The process, where a heading above the traceback names it."""
         message = _MESSAGE.search(line.text)
@@ -148,6 +150,7 @@ class TracebackBlock:
             name=self.name,
             detail=shortened(f"{name}: {message}") if message else name,
             python=tuple(reversed(self._frames)),
+            is_caught=self.is_caught,
         )
 
     def unfinished(self) -> Clue | None:

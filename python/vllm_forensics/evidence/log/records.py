@@ -7,6 +7,7 @@ and a person at a prompt what he typed.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -224,7 +225,8 @@ class Record:
         if self._typed is None or clue.native:
             return clue
         line, module = self._typed
-        if not 0 < clue.line - line <= _ANSWER:
+        is_ours = module.partition(".")[0] in sys.stdlib_module_names  # it does not crash so
+        if is_ours or not 0 < clue.line - line <= _ANSWER:
             return clue
         call = PythonCall(function=f"import {module}", file="<stdin>", line=1)
         return replace(clue, python=(call,))

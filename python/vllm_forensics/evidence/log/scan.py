@@ -105,6 +105,11 @@ _SEEN_MAX: Final = 5
 _QUOTED: Final = "Worker failed with error '"
 """What follows is the worker's own error, and the traceback is that of who asked it."""
 _NUMBERED: Final = re.compile(rb"\d{1,2}: ")
+_CAUGHT: Final = re.compile(
+    rb"(?m)\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION)\b|level[\"=: ]{1,4}(?:error|warn)|"
+    rb"^(?:.{0,80} )?Exception (?:in thread|ignored in) "
+)
+"""In the lines above a traceback that a logger or a thread's last resort printed."""
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
@@ -139,6 +144,8 @@ class _Scanner:
         self._unsigned = Unsigned()
         self._links: dict[str, tuple[Follows, int]] = {}
         self._prefixes = OwnPrefixes()
+        self._previous = b""
+        self._is_caught = False
 
     def feed(self, piece: bytes) -> None:
         """Read one more piece of the log."""
@@ -253,10 +260,14 @@ class _Scanner:
         return line._replace(text=begun) if begun is not None else None
 
     def _note_above(self, raw: bytes) -> None:
-        """A child may have any name: its heading is looked for right above a traceback."""
-        if not self._above or b"Traceback (most" not in raw:
+        """Who is above a traceback: a child, which may have any name, or who caught it."""
+        heading = raw.find(b"Traceback (most")
+        above, self._previous = self._above.removesuffix(b"\n") or self._previous, raw
+        if heading < 0:
             return
-        above = self._above.removesuffix(b"\n").rpartition(b"\n")[2]
+        *_, last = lines = above.rsplit(b"\n", 2)[-2:]
+        self._is_caught = _CAUGHT.search(b"\n".join((*lines, raw[:heading]))) is not None
+        above = last if self._above else b""
         if b"Process " in above:
             above = self._prefixes.taken_off(above)
             for line in log_lines(above, self._line - 1):
@@ -294,6 +305,7 @@ class _Scanner:
             return follows is not None
         if isinstance(opened, TracebackBlock):
             opened.name = self._record.child_above(line.number)
+            opened.is_caught = self._is_caught
             if line.text.lstrip(" +|").find("Traceback (most") > 0:
                 told = BOOK.read(line)  # a record without newlines: the end is told before it
                 if told is not None and told.of_another:

@@ -176,6 +176,16 @@ SHELL: Final = Family(
             "take ... run.sh: line 4: 4242 Segmentation fault      (core dumped) python serve.py",
         ),
         *(
+            Phrase(  # so long that bash leaves no blank behind it
+                ClueKind.SIGNAL,
+                word,
+                rf"{_TELLER}(?:(?P<pid>\d{{2,20}}) )?(?P<signal>{word})"
+                r"(?(pid)|(?= ?\(core dumped\)))",
+                f"run.sh: line 4: 4242 {word}python serve.py",
+            )
+            for word in ("CPU time limit exceeded", "File size limit exceeded")
+        ),
+        *(
             Phrase(
                 ClueKind.SIGNAL,
                 needle,
