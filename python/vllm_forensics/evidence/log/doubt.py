@@ -46,6 +46,8 @@ _DOUBT: Final = lazily(
 _GENERAL: Final = lazily(
     rf"(?i)\b(?:(?:if|when(?:ever)?)(?! (?:I|we|my)\b| \w{{2,20}}ing\b)|{_HABIT})(?!\w)"
 )
+_OF_ANY: Final = lazily(r"(?i)\b(?:of|for|by|from|if|when) an? (?:[\w-]{2,15} ){1,2}$")
+"""`the status of a process killed`: whichever it is."""
 _POSSIBLE: Final = lazily(
     rf"(?i)\b(?:{_MAY}|can|will(?! always\b)|should) (?:\w{{1,12}} ){{0,2}}(?:lead|result|"
     r"cause|trigger|produce|give|end|print|say|report|see|crash|abort|fail|be|get|occur|die|show)\b|"
@@ -138,6 +140,11 @@ def is_doubted_in_chinese(text: str) -> bool:
 def is_general(before: str) -> bool:
     """Is it said before that it is usually so, or if and when?"""
     return _GENERAL.search(before) is not None
+
+
+def is_of_any(before: str) -> bool:
+    """Are words right before a participle about whichever thing it befalls?"""
+    return _OF_ANY.search(before) is not None
 
 
 def is_denied(before: str) -> bool:

@@ -16,6 +16,7 @@ from vllm_forensics.evidence.log.doubt import (
     is_explained,
     is_general,
     is_mended,
+    is_of_any,
     is_possible,
     is_refuted,
     is_seen_here,
@@ -100,7 +101,8 @@ class Voice(Enum):
 def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voice:
     """Who speaks the words that stand in the line from start to end."""
     words = text[max(0, end - _REACH) : end]
-    if in_prose and (is_doubted(words) or is_general(words)):
+    is_any = is_of_any(text[max(0, start - _REACH) : start])
+    if in_prose and (is_doubted(words) or is_general(words) or is_any):
         return Voice.SHOWN
     start, end = _message(text, start, end)
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]

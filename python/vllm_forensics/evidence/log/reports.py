@@ -19,6 +19,7 @@ from vllm_forensics.evidence.log.doubt import (
     is_doubted_in_chinese,
     is_explained,
     is_general,
+    is_of_any,
     is_refuted,
     is_witnessed,
 )
@@ -80,8 +81,6 @@ _OCCASION: Final = lazily(
     rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
 )
 """The crash is when something else takes place, or should."""
-_ANY: Final = lazily(r"(?i)\b(?:of|for|by|from|if|when) an? (?:[\w-]{2,15} ){1,2}$")
-"""`the status of a process killed`: of any."""
 _NOTICED: Final = lazily(
     r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|reali[sz]ed|"
     r"discovered) (?:that )?(?:when(?:ever)?|if|after|once) "
@@ -204,7 +203,7 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
         return True
     if _RECORDED.match(after) is not None:
         return True
-    if crash[0].lower() == "killed" and _ANY.search(before) is not None:
+    if crash[0].lower() == "killed" and is_of_any(before):
         return True
     return not is_verb(crash) and _DEALS.match(after) is not None
 
