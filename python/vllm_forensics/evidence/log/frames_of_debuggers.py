@@ -10,8 +10,9 @@ from typing import Final
 from vllm_forensics.evidence.log.frame_form import Form
 
 _GDB: Final = (
-    r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?](?:[^(]|\(anonymous namespace\)){0,400}?)"
-    r" ?\((?!anonymous namespace\))"
+    r"(?P<function>(?:\(anonymous namespace\)::)?[\w~?]"
+    r"(?:[^(]|\(anonymous namespace\)|(?<=operator)\(\)){0,400}?)"
+    r" ?(?!(?<=operator)\(\))\((?!anonymous namespace\))"
 )
 """A name, and where its arguments begin."""
 DEBUGGERS: Final = (

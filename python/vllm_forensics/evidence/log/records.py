@@ -18,6 +18,8 @@ from vllm_forensics.evidence.log.traced import NEEDLES as TRACED
 from vllm_forensics.evidence.log.traced import STRACE, Programs
 from vllm_forensics.model.incident import Clue, ClueKind, PythonCall
 
+PROMPT: Final = b">>> "
+"""Python's."""
 NEEDLES: Final = (
     *TRACED,
     b", tid: ",
@@ -38,8 +40,7 @@ NEEDLES: Final = (
     b"Process VllmWorker",
     b"Process Worker",
     b" failed with traceback:",
-    b">>> import ",
-    b">>> from ",
+    PROMPT,
     b"class_name: ",
     b"    pid: ",
     b"\tpid: ",
@@ -120,6 +121,7 @@ class Record:
         self._child: tuple[int, str] | None = None
         self._actor: tuple[int, str] | None = None
         self._typed: tuple[int, str] | None = None
+        self._prompt = 0
         self._traced = Programs()
         self._spied: tuple[int, str | None] | None = None
 
@@ -146,6 +148,11 @@ class Record:
         else:
             return self._traced.note(line.text)
         return True
+
+    def note_prompt(self, raw: bytes, line: int) -> None:
+        """Remember where somebody typed at Python's prompt."""
+        if raw.lstrip().startswith(PROMPT):
+            self._prompt = line
 
     def child_above(self, line: int) -> str | None:
         """The child that a heading right above the line names."""
@@ -226,7 +233,8 @@ class Record:
             return clue
         line, module = self._typed
         is_ours = module.partition(".")[0] in sys.stdlib_module_names  # it does not crash so
-        if is_ours or not 0 < clue.line - line <= _ANSWER:
+        is_last = self._prompt <= line and 0 < clue.line - line <= _ANSWER
+        if is_ours or not is_last:
             return clue
         call = PythonCall(function=f"import {module}", file="<stdin>", line=1)
         return replace(clue, python=(call,))

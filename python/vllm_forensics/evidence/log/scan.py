@@ -232,6 +232,7 @@ class _Scanner:
         if _NUMBERED.match(raw) is not None and self._is_of_r_or_rust(raw):
             return
         self._note_above(raw)
+        self._record.note_prompt(raw, self._line)
         bare = self._prefixes.taken_off(raw)
         time = last_time(raw) if len(bare) < len(raw) else None
         for one in log_lines(bare, self._line):

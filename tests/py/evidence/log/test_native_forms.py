@@ -108,3 +108,12 @@ def test_a_folder_is_no_module() -> None:
 
     assert frame is not None
     assert (frame.call.function, frame.call.module) == ("take", None)
+
+
+def test_a_call_operators_name_is_whole() -> None:
+    frame = frame_in(
+        "#4  0x0000000000420218 in ns::pool<int>::operator() (this=0x10) at pool.hpp:7"
+    )
+
+    assert frame is not None
+    assert frame.call.function == "ns::pool<int>::operator()"

@@ -380,3 +380,11 @@ def test_an_error_that_was_ignored_is_not_the_end() -> None:
     )
 
     assert first.signal == "SIGSEGV"
+
+
+def test_what_was_imported_is_the_place_where_nothing_else_was_typed() -> None:
+    imported = ">>> import pool\nSegmentation fault (core dumped)\n"
+    called = ">>> import pool\n>>> pool.take(1)\nSegmentation fault (core dumped)\n"
+
+    assert death(imported).python_function == "import pool"
+    assert death(called).python_function is None
