@@ -33,6 +33,8 @@ _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
 _FOLDERS: Final = re.compile(r"[/\\]")
 _WIDEST: Final = 100
+_ENDS_WIDTH: Final = 26
+"""How a process ended, and the gaps before it, take so much at least: else times are left out."""
 _ROOMY: Final = 72
 """Columns from which on a process's role, last sign of life and end stand beside each other."""
 LABEL_WIDTH: Final = 8
@@ -163,15 +165,19 @@ def _processes(incident: Incident, style: TerminalStyle) -> Iterator[RenderableT
     dead = incident.processes[0]
     is_dead = dead.pid == incident.first_death.pid
     is_roomy = style.width >= _ROOMY
-    are_timed = is_roomy and any(one.last_seen for one in shown)
-    yield Text("Processes", style="head")
-    table = Rows(gap=2)
+    rows = []
     for branch, one in as_tree(shown):
         mark = "✖" if one is dead and is_dead else " "
-        cells = [Text(f"  {mark} {branch}{one_line(one.name or '?')} {one.pid or ''}".rstrip())]
-        cells.append(Text(one.role.value, style="quiet"))
+        name = f"  {mark} {branch}{one_line(one.name or '?')} {one.pid or ''}".rstrip()
+        seen = f"seen {one_line(one.last_seen)}" if one.last_seen else ""
+        rows.append((one, (name, one.role.value, seen)))
+    widths = [max(len(cells[column]) for _, cells in rows) for column in range(3)]
+    are_timed = is_roomy and widths[2] > 0 and sum(widths) + _ENDS_WIDTH <= style.width
+    yield Text("Processes", style="head")
+    table = Rows(gap=2)
+    for one, (name, role, seen) in rows:
+        cells = [Text(name), Text(role, style="quiet")]
         if are_timed:
-            seen = f"seen {one_line(one.last_seen)}" if one.last_seen else ""
             cells.append(Text(seen, style="quiet"))
         if is_roomy:
             table.add_row(*cells, one_line(one.end or ""))
