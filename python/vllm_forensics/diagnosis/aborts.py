@@ -50,10 +50,10 @@ _PYTHON_FATAL: Final = {
 }
 _STD_ASSERT: Final = {"std::__replacement_assert", "std::__glibcxx_assert_fail"}
 _ASAN_ADVICE: Final = (
-    "forensics build --asan --source DIR && forensics run --asan -- COMMAND   "
-    "(its report names who allocated and freed)",
-    "LD_PRELOAD=libc_malloc_debug.so.0 MALLOC_CHECK_=3 MALLOC_PERTURB_=165 COMMAND   "
-    "(glibc's own checks, without a rebuild)",
+    "forensics build --asan --source DIR && forensics run --asan -- COMMAND    "
+    "# its report names who allocated and freed",
+    "LD_PRELOAD=libc_malloc_debug.so.0 MALLOC_CHECK_=3 MALLOC_PERTURB_=165 COMMAND    "
+    "# glibc's own checks, without a rebuild",
 )
 
 
@@ -113,8 +113,8 @@ def stack_smashing(image: Image, context: FaultContext) -> Finding | None:
         proof=(f'__abort_msg holds "{text}"',) if text else ("__stack_chk_fail is on the stack",),
         message=text,
         advice=(
-            "forensics build --asan --source DIR && forensics run --asan -- COMMAND   "
-            "(its report names the array and the write)",
+            "forensics build --asan --source DIR && forensics run --asan -- COMMAND    "
+            "# its report names the array and the write",
         ),
     )
 

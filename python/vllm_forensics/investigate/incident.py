@@ -97,6 +97,6 @@ def _nothing(path: str, reading: IncidentReading) -> Failure:
     return Failure(
         path=path,
         error=error,
-        remedy="if a process died, its own output is not in "
-        f"{name}: was standard error kept? dmesg -T; kubectl logs --previous",
+        remedy="dmesg -T | tail -100; kubectl logs --previous POD    # if a process died, its own "
+        f"output is not in {name}",
     )

@@ -1,5 +1,6 @@
 """SIGABRT: who gave up, by the stack and by the words that the runtime left in memory."""
 
+import subprocess
 from dataclasses import replace
 from typing import Any
 
@@ -142,6 +143,15 @@ def test_each_of_mallocs_messages_has_its_kind(said: str, kind: FaultKind) -> No
 
     assert (finding.kind, finding.message) == (kind, said)
     assert finding.proof == (f'__abort_msg in the C library holds "{said}"',)
+
+
+def test_advice_about_the_heap_may_be_pasted_as_it_stands() -> None:
+    finding = found(heap_message, aborted("abort", said="free(): invalid pointer"))
+
+    for line in finding.advice:
+        read = subprocess.run(["sh", "-n", "-c", line], capture_output=True, check=False)
+        assert read.returncode == 0, (line, read.stderr)
+    assert all("    # " in line for line in finding.advice)
 
 
 @pytest.mark.parametrize(
