@@ -158,3 +158,37 @@ def test_a_title_names_who_died_before_what_is_said_of_him(title: str, name: str
 
 def test_a_title_of_a_change_with_but_mends_still() -> None:
     assert incidents_of("# Fix the crash of the server, but keep its log", "", "See below.") == ()
+
+
+@pytest.mark.parametrize("tail", ["", "        [146/1941]"])
+def test_the_heading_signs_a_traceback_of_sglangs(tail: str) -> None:
+    death = incident_of(
+        "[2026-01-15 08:12:45 TP1] Pool hit an exception: Traceback (most recent call last):"
+        f"{tail}",
+        '  File "/opt/app/pool.py", line 132, in take',
+        "    self.grow()",
+        "ValueError: no blocks are left",
+    ).first_death
+
+    assert (death.name, death.role, death.time) == (
+        "TP1",
+        ProcessRole.WORKER,
+        "2026-01-15 08:12:45",
+    )
+
+
+def test_a_traceback_without_indentation_may_be_cut_off_as_well() -> None:
+    death = incident_of(
+        "Traceback (most recent call last):",
+        'File "/opt/sglang/srt/managers/scheduler.py", line 40, in run_scheduler_process',
+        "scheduler.run()",
+        'File "/opt/app/pool.py", line 132, in take',
+    ).first_death
+
+    assert (death.python_function, death.role) == ("take", ProcessRole.WORKER)
+
+
+def test_a_status_in_chinese_is_one() -> None:
+    death = incident_of("# \u7528\u4e24\u5f20\u5361\u8fd4\u56de\u9519\u8bef\u7801-9").first_death
+
+    assert (death.signal, death.exit) == ("SIGKILL", -9)

@@ -8,7 +8,7 @@ from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
 _FAULT_IN_TITLE: Final = (
-    r"^# (?=.{0,200}(?:GPU|gfx\d|\bMI\d{2,3}|ROCm|HIP\b|HSA|[Pp]age not present)).{0,160}?"
+    r"^# (?=.{0,200}(?:GPU|gfx\d|\bMI\d{2,3}|(?i:ROCm)|HIP\b|HSA|[Pp]age not present)).{0,160}?"
     r"(?P<detail>[Mm]emory [Aa]ccess [Ff]ault\b.{0,100})"
 )
 _ILLEGAL_IN_TITLE: Final = (

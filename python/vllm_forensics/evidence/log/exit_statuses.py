@@ -49,6 +49,10 @@ _TITLED: Final = (
     r"should|could|may|might|when a|if a)\b)"
     rf".{{0,200}}?\b[Ee]xit(?:s|ed|ing)?(?: with)? (?:code|status)[ :=]{{1,3}}{_DEADLY}"
 )
+_CHINESE: Final = (
+    "(?:\u9000\u51fa|\u8fd4\u56de|\u9519\u8bef|\u7ec8\u6b62|\u72b6\u6001)\u4ee3?\u7801"
+    rf"(?:\u4e3a|\u662f)?[ :\uff1a]{{0,2}}{_DEADLY}"
+)
 _LABELLED: Final = (
     r"(?:^|[\s(\[{\"'*,:])(?:[Ee]xit|EXIT|[Rr]eturn|return)[ _]?(?:[Cc]ode|CODE|[Ss]tatus|value)"
     rf"[\"']? ?(?:[:=]| is) ?{_DEADLY}\s*(?:$|[)\]}},;\"'`|]|\. Reason)"
@@ -208,6 +212,16 @@ STATUSES: Final = Family(
             ("code of 13", "It stops with an exit code of 137"),
             ("status of 13", "It stops with an exit status of 134"),
             ("in question was 13", "The error code in question was 137"),
+        ),
+        *_spelled(  # in Chinese
+            _CHINESE,
+            ("\u7801-", "\u8fdb\u7a0b\u8fd4\u56de\u7801-9"),
+            ("\u7801 -", "\u8fdb\u7a0b\u9000\u51fa\u7801 -11"),
+            ("\u7801\u4e3a", "\u9000\u51fa\u4ee3\u7801\u4e3a139"),
+            ("\u7801\uff1a", "\u9000\u51fa\u7801\uff1a137"),
+            ("\u7801: ", "\u9000\u51fa\u7801: 137"),
+            ("\u780113", "\u9000\u51fa\u7801139"),
+            ("\u7801 13", "\u9000\u51fa\u4ee3\u7801 134"),
         ),
         *_spelled(
             _TITLED,

@@ -23,6 +23,7 @@ _MANY: Final = 4
 """So many tags stand in no line of one writer."""
 _FRAME: Final = b'File "'
 _PLACE: Final = rb'File "[^"]{1,400}", line \d{1,9}'
+_HEADED: Final = re.compile(rb"\(most recent call last\):\s{1,40}File \"")
 _BREAKS: Final = re.compile(
     rb"\s{1,8}(?=" + _PLACE + rb"\b|Traceback \(most recent call last\)|"
     rb"(?:Current thread|Thread) 0x[0-9a-f]{6,16} |"
@@ -54,7 +55,7 @@ def unflattened(raw: bytes) -> list[bytes]:
 
 def _of_traceback(line: bytes) -> list[bytes]:
     """A traceback's lines, each behind the prefix that stands before the first."""
-    if line.count(_FRAME) <= 1 and b"(most recent call last): " not in line:
+    if not line.count(_FRAME) or (line.count(_FRAME) == 1 and _HEADED.search(line) is None):
         return [line]
     tag = _TAGGED.match(line)
     prefix = tag[0] if tag is not None else b""

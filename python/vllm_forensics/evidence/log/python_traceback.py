@@ -37,7 +37,7 @@ _LAST: Final = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{1,80})(?:: (?P<message>.*)|:? *$)"
 )
 _IS_EXCEPTION: Final = re.compile(r".*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Group)$")
-_RAISE: Final = re.compile(r"\s+raise (?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{1,80})\b")
+_RAISE: Final = re.compile(r"\s*raise (?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{1,80})\b")
 _INDENT: Final = re.compile(r"( {1,40})  File \"")
 _DECORATION: Final = " +|-"
 _MAX_FRAMES: Final = 64
@@ -110,7 +110,7 @@ class TracebackBlock:
         if call is not None:
             self._frames.append(call)
             del self._frames[:-_MAX_FRAMES]
-            self._after_frame = True
+            self._end, self._after_frame = line, True
             return True
         if not text.strip() or text.startswith("  ") or _ARROW.match(text) is not None:
             self._end = line if text.strip() else self._end
@@ -120,6 +120,7 @@ class TracebackBlock:
         if match is None or not self._frames or not _names_exception(match):
             # A source line that lost its indentation, or text of another writer.
             taken, self._after_frame = self._after_frame, False
+            self._end = line if taken else self._end
             return taken
         self.last = line if bare == line.text else line._replace(text=bare)
         self._type, self._message = match["type"], match["message"] or ""
@@ -142,9 +143,8 @@ class TracebackBlock:
         message, name = self._message, self._type.rpartition(".")[2]
         name = name if message else self._whole(name)
         is_echo = is_echo_of_another(name, message)
-        is_timed = self.last.time is not None or self.first.time is None
         return clue_at(
-            self.last if is_timed else self.last._replace(time=self.first.time),
+            self._signed(self.last),
             ClueKind.ECHO if is_echo else ClueKind.EXCEPTION,
             "python",
             name=self.name,
@@ -158,12 +158,18 @@ class TracebackBlock:
         if self._cut_off() is not None or self._end is None or not self._frames or self.last:
             return None
         return clue_at(
-            self._end,
+            self._signed(self._end),
             ClueKind.STACK if self._told is None else ClueKind.EXCEPTION,
             "python",
             detail=self._told or "an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
+
+    def _signed(self, line: LogLine) -> LogLine:
+        """The line; some loggers sign the heading and give its time, and nothing below it."""
+        first, is_signed = self.first, line.name is not None or line.pid is not None
+        line = line if is_signed else line._replace(name=first.name, pid=first.pid)
+        return line if line.time is not None else line._replace(time=first.time)
 
     def _whole(self, name: str) -> str:
         """The name of which only the beginning stands there: the line that raises it has all."""
@@ -179,7 +185,7 @@ class TracebackBlock:
             return None
         name = raised.rpartition(".")[2]
         return clue_at(
-            self._end,
+            self._signed(self._end),
             ClueKind.ECHO if name in _ECHO_TYPES else ClueKind.EXCEPTION,
             "python",
             detail=f"{name}, whose message is cut off",
