@@ -305,3 +305,34 @@ def test_who_was_started_as_a_worker_died_as_one(start: str) -> None:
     )
 
     assert (first.role, first.name) == (ProcessRole.WORKER, "serve")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "**Your session crashed after using all available RAM.**",
+        "I see the message\n**Your session crashed after using all available RAM.**",
+    ],
+)
+def test_a_bold_sentence_is_no_pattern(line: str) -> None:
+    assert death(f"# Session crashed again\n\n{line}\n").cause.kind is CauseClass.OOM_KILLED
+
+
+def test_macos_allocator_names_the_process_also_without_its_thread() -> None:
+    first = death("python(4242) malloc: *** error for object 0x48: pointer being freed was not\n")
+
+    assert (first.name, first.pid, first.signal) == ("python", 4242, "SIGABRT")
+
+
+def test_what_a_title_says_it_crashed_with_is_the_exception() -> None:
+    first = death("# Import of pool crashes with KeyError on start\n\nHi, it worked before.\n")
+
+    assert first.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert first.cause.certainty is Certainty.LIKELY
+
+
+@pytest.mark.parametrize(
+    "log", ["WARNING:traitlets:kernel died: 25.000317811\n", "# kernel restarts\n\n### Traceback\n"]
+)
+def test_a_kernels_death_in_a_loggers_line_or_a_title(log: str) -> None:
+    assert death(log).cause.kind is CauseClass.UNKNOWN

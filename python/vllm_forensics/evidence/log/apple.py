@@ -98,7 +98,7 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.HEAP,
             "malloc: *** error for object",
-            r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9}),0x[0-9a-f]{1,16}\) )?malloc: "
+            r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9})(?:,0x[0-9a-f]{1,16})?\) )?malloc: "
             r"(?P<detail>\*\*\* error for object 0x[0-9a-f]{1,16}: .{1,120})",
             "python(4242,0x1f2a3b4c0) malloc: *** error for object 0x600003c04080: pointer being "
             "freed was not allocated",

@@ -116,10 +116,10 @@ NOTEBOOKS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:^(?:# )?|(?<!fter )(?<!nce )(?<!ntil )(?<!efore )"
+                r"(?:^(?:# )?|:|(?<!fter )(?<!nce )(?<!ntil )(?<!efore )"
                 r"\b(?:[Jj]upyter|[Tt]he|IPython|[Mm]y|[Pp]ython(?: \d)?) )"
                 r"(?P<detail>(?P<name>[Kk]ernel|KERNEL) (?:(?:[Hh]as )?[Dd]ied|DIED|"
-                r"is (?:dead|dying)|(?:(?:keeps|is|was|has) )?restart(?:ing|ed)))\b",
+                r"is (?:dead|dying)|(?:(?:keeps|is|was|has) )?restart(?:ing|ed)|(?<=# kernel )restarts))\b",
                 example,
                 of_another=True,
                 in_prose=True,

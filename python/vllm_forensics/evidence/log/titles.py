@@ -83,10 +83,12 @@ def exception_in(title: LogLine, crash: Clue | None) -> Clue | None:
     """
     match = EXCEPTION.search(title.text)
     name, _, message = match[0].partition(": ") if match is not None else ("", "", "")
-    if match is None or not message or is_echo_of_another(name.rpartition(".")[2], message):
+    if match is None or is_echo_of_another(name.rpartition(".")[2], message):
         return None
     is_reported = crash is not None and crash.kind is ClueKind.HEARSAY
     is_end = _ENDS_IN.search(title.text[: match.start()]) is not None
+    if not (message or (is_reported and is_end)):
+        return None
     if (is_reported and not is_end) or BOOK.read(title) is not None:
         return None
     return replace(clue_at(title, ClueKind.EXCEPTION, "somebody", detail=match[0]), is_told=True)
