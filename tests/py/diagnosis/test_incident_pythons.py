@@ -336,3 +336,27 @@ def test_what_a_title_says_it_crashed_with_is_the_exception() -> None:
 )
 def test_a_kernels_death_in_a_loggers_line_or_a_title(log: str) -> None:
     assert death(log).cause.kind is CauseClass.UNKNOWN
+
+
+def test_the_last_frame_of_a_cores_record_may_be_cut_off() -> None:
+    first = death(
+        "        Signal: 6 (ABRT)\n"
+        "                Stack trace of thread 4242:\n"
+        "                #0  0x00007fa08a6a7dd1 __GI_raise (libc.so.6)\n"
+        "                #1  0x00007fa08a691549 __GI_abort (libc.so.6)\n"
+        "                #2  0x00007fa089ca20dc n/a (/usr/lib64/python2.7/pool/_pool.so\n"
+    )
+
+    assert (first.signal, first.module) == ("SIGABRT", "_pool.so")
+
+
+def test_what_a_status_is_tells_of_no_death() -> None:
+    log = "# Fix docs\n\nExit code -9 is SIGKILL, and not SIGTERM.\n"
+
+    assert explain_incident(parse_incident_log([log.encode()]), "log") is None
+
+
+def test_people_tell_of_an_exception_of_macos_by_its_class() -> None:
+    first = death("# GUI crashing on startup\n\nIt crashes with a `NSInvalidArgumentException`.\n")
+
+    assert (first.signal, first.cause.kind) == ("SIGABRT", CauseClass.ABORT_EXCEPTION)

@@ -47,6 +47,23 @@ APPLE: Final = Family(
             "* thread #1, queue = 'main', stop reason = EXC_BAD_ACCESS (code=1, address=0x48)",
             signal="SIGSEGV",
         ),
+        *(
+            Phrase(  # as people tell it
+                ClueKind.ABORT,
+                needle,
+                r"(?i)\b(?:crash|quit)\w{0,5}\b.{0,60}?\b(?-i:(?P<detail>"
+                rf"{needle}))\b",
+                f"It crashes on startup with a {needle}",
+                signal="SIGABRT",
+                in_prose=True,
+            )
+            for needle in (
+                "NSInvalidArgumentException",
+                "NSInternalInconsistencyException",
+                "NSRangeException",
+                "NSGenericException",
+            )
+        ),
         Phrase(  # Xcode's
             ClueKind.SIGNAL,
             ": EXC_BAD_ACCESS (",

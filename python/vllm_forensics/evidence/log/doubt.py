@@ -80,6 +80,7 @@ _DENIED: Final = lazily(
 _EXPLAINED: Final = lazily(
     rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:always|never|{_MEANS}|{_WHEN})\b|"
     r"[\"'`*\u201d]{1,4} (?:is|are) (?:an?|the|what|when)\b|"
+    r" is (?:an? |the )?[`\"']?SIG[A-Z]{3,5}\b|"
     r"\. (?:This|That|It) (?:[\w()]{1,20} ){0,5}(?:means?|indicates?|usually|typically|denotes?)\b|"
     r"\. The default action\b"
 )

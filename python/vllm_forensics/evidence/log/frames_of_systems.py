@@ -41,7 +41,9 @@ SYSTEMS: Final = (
         writer="systemd-coredump",
         example="#0  0x00007f1be0001234 n/a (libexample.so + 0x1234)",
         pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]+ (?P<function>\S{1,400}) "
-        r"\((?P<module>(?!\S{1,240}\+0x)[^()\s]{1,240})(?: \+ (?P<offset>0x[0-9a-f]+))?\)$",
+        # its end may be cut off with the text
+        r"\((?P<module>(?!\S{1,240}\+0x)[^()\s]{1,240})(?: \+ (?P<offset>0x[0-9a-f]+))?"
+        r"(?:\)|(?<=\.so))$",
         begins="#",
         holds=" (",
     ),

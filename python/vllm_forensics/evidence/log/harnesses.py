@@ -119,7 +119,8 @@ NOTEBOOKS: Final = Family(
                 r"(?:^(?:# )?|:|(?<!fter )(?<!nce )(?<!ntil )(?<!efore )"
                 r"\b(?:[Jj]upyter|[Tt]he|IPython|[Mm]y|[Pp]ython(?: \d)?) )"
                 r"(?P<detail>(?P<name>[Kk]ernel|KERNEL) (?:(?:[Hh]as )?[Dd]ied|DIED|"
-                r"is (?:dead|dying)|(?:(?:keeps|is|was|has) )?restart(?:ing|ed)|(?<=# kernel )restarts))\b",
+                r"is (?:dead|dying)|(?:(?:keeps|is|was|has) )?restart(?:ing|ed)|"
+                r"(?<=# kernel )restarts))\b",
                 example,
                 of_another=True,
                 in_prose=True,
