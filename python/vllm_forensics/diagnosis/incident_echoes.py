@@ -75,5 +75,7 @@ def _why_later(clue: Clue, first: Clue) -> str:
     if clue.kind in {ClueKind.GPU, ClueKind.HANG}:
         return "a peer that waited for the dead process, or shared its GPU work"
     if clue.kind is ClueKind.EXCEPTION:
+        if clue.python[:1] and clue.python[:1] == first.python[:1]:
+            return "it failed at the same place, later"
         return "raised after the death, where it was noticed"
     return "it ended after the first death"

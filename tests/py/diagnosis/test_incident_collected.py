@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from tests.py.support.incidents import incident_of, incidents_of
+from tests.py.support.incidents import incident_of, incidents_of, reading_of
 
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, ProcessRole
@@ -199,6 +199,41 @@ def test_an_exception_that_was_caught_and_that_nobody_noticed_proves_no_end(
     assert alone.first_death.cause.certainty is Certainty.LIKELY
     assert followed.first_death.cause.certainty is Certainty.PROVED
     assert uncaught.first_death.cause.certainty is Certainty.PROVED
+
+
+def test_children_that_fail_at_once_are_not_named_by_each_others_headings() -> None:
+    body = [
+        '  File "/opt/app/pool.py", line 22, in take',
+        "    raise ValueError(name)",
+    ]
+
+    incident = incident_of(
+        "Process VllmWorker-0:",
+        "Process VllmWorker-1:",
+        "Traceback (most recent call last):",
+        "Process VllmWorker-2:",
+        "Traceback (most recent call last):",
+        "Traceback (most recent call last):",
+        *(*body, "ValueError: rank 0 has no block"),
+        *(*body, "ValueError: rank 1 has no block"),
+    )
+
+    assert incident.first_death.name is None
+    assert [(echo.line, echo.why) for echo in incident.echoes] == [
+        (12, "it failed at the same place, later")
+    ]
+
+
+def test_children_that_fail_one_after_the_other_are_named() -> None:
+    incident = incident_of(
+        *RAISED[2:7],
+        "Process VllmWorker-2:",
+        *RAISED[3:7],
+    )
+    reading = reading_of(*RAISED[2:7], "Process VllmWorker-2:", *RAISED[3:7])
+
+    assert incident.first_death.name == "VllmWorker-1"
+    assert [clue.name for clue in reading.clues] == ["VllmWorker-1", "VllmWorker-2"]
 
 
 def test_a_keyboards_interrupt_alone_is_no_death() -> None:

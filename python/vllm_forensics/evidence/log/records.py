@@ -88,6 +88,8 @@ _CLASS: Final = re.compile(r"\s+class_name: (?:[\w.<>]{1,200}\.)?(?P<name>\w{1,8
 _NUMBER: Final = re.compile(r"(?: {4}|\t)\s*pid: (?P<pid>\d{1,9})\s*$")
 _HEADING: Final = 3
 """So many lines stand at most between that heading and the traceback."""
+_TOGETHER: Final = 12
+"""Headings of processes that die at once stand within so many lines."""
 _REACH: Final = 40
 _BANNER: Final = ("=   EXIT CODE: ", "=   KILLED BY SIGNAL: ")
 _TABLE: Final = 9
@@ -118,7 +120,8 @@ class Record:
         self._threads: set[int] = set()
         self._program: str | None = None
         self._root = -_TABLE - 1
-        self._child: tuple[int, str] | None = None
+        self._children: list[tuple[int, str]] = []
+        """Headings that no traceback has followed yet."""
         self._actor: tuple[int, str] | None = None
         self._typed: tuple[int, str] | None = None
         self._prompt = 0
@@ -136,7 +139,9 @@ class Record:
         elif (match := _GENERATED.match(line.text)) is not None:
             self._program = match["name"]
         elif (match := _CHILD.match(line.text)) is not None:
-            self._child = line.number, match["name"] or match["loky"]
+            heading = line.number, match["name"] or match["loky"]
+            others = [one for one in self._children if one != heading]
+            self._children = [*others, heading][-_TOGETHER:]
         elif (match := _INFO.match(line.text)) is not None:
             self._process = _Process(line.number, int(match["pid"]), match["name"])
         elif (match := _CLASS.match(line.text)) is not None:
@@ -156,9 +161,12 @@ class Record:
 
     def child_above(self, line: int) -> str | None:
         """The child that a heading right above the line names."""
-        if self._child is None or line - self._child[0] > _HEADING:
-            return None
-        return self._child[1]
+        near = [one for one in self._children if 0 <= line - one[0] <= _TOGETHER]
+        if len(near) == 1:
+            self._children = []
+            return near[0][1] if line - near[0][0] <= _HEADING else None
+        self._children = near  # several die at once, and write into each other's lines
+        return None
 
     def titled(self, dump: Clue) -> Clue:
         """py-spy's dump, with the title of its process."""
