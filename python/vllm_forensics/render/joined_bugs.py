@@ -32,7 +32,9 @@ _SAME: Final = {
     SameBug.WORDS: ("The same bug", "the logs tell the same place"),
     SameBug.ALIKE: ("Died alike", "no log tells where: these may be several bugs"),
 }
-_SECOND: Final = re.compile(r"(\d{4}-\d\d-\d\d)?[T ]?(\d\d-\d\d )?(\d\d:\d\d:\d\d)")
+_SECOND: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)?[T ]?(\d\d-\d\d )?(\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?(Z|[+-]\d\d:?\d\d)?"
+)
 
 
 def counted(report: JoinedReport) -> str:
@@ -135,7 +137,8 @@ def moment(incident: JoinedIncident) -> str:
     found = _SECOND.match(incident.time or "")
     if found is None:
         return incident.time or "no time"
-    return " ".join(part.strip() for part in found.groups() if part)
+    *parts, zone = found.groups()
+    return " ".join(part.strip() for part in parts if part) + (zone or "")
 
 
 def told_of(bug: Bug, report: JoinedReport) -> JoinedIncident:

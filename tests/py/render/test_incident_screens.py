@@ -20,6 +20,7 @@ from vllm_forensics.model.report import Failure
 from vllm_forensics.render.clean import clean
 from vllm_forensics.render.incident import render_incidents
 from vllm_forensics.render.joined import render_joined
+from vllm_forensics.render.joined_bugs import moment
 from vllm_forensics.render.joined_markdown import render_joined_markdown
 from vllm_forensics.render.terminal import Detail, TerminalStyle
 
@@ -190,3 +191,19 @@ def test_the_same_words_are_shown_once_with_every_line() -> None:
 
     assert screen.count("No available shared memory broadcast block") == 1
     assert "; again in lines 4, 5" in " ".join(screen.split())
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        ("2026-01-15T12:00:05.500+01:00", "2026-01-15 12:00:05+01:00"),
+        ("2026-01-15T12:00:05Z", "2026-01-15 12:00:05Z"),
+        ("2026-01-15 12:00:05,123", "2026-01-15 12:00:05"),
+        ("01-15 12:00:05", "01-15 12:00:05"),
+        (None, "no time"),
+    ],
+)
+def test_a_time_is_shown_with_the_zone_that_it_is_told_in(time: str | None, shown: str) -> None:
+    incident = replace(joined().incidents[0], time=time)
+
+    assert moment(incident) == shown
