@@ -41,6 +41,7 @@ _ALLOCATORS: Final = re.compile(
     r"tcache_(?:get|put)\w{0,12}|__libc_(?:malloc|calloc)\w{0,12}|sysmalloc|largebin_index"
 )
 """Functions of glibc's allocator that trip over what was written over its lists."""
+_OF_MACHINES: Final = {"systemd", "kernel"}
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
@@ -158,8 +159,8 @@ def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
     signal = _signal(first, account)
-    if signal == "SIGBUS" and any(clue.source == "systemd" for clue in (first, *account)):
-        # only in a container /dev/shm is small
+    if signal == "SIGBUS" and any(clue.source in _OF_MACHINES for clue in (first, *account)):
+        # only in a container /dev/shm is small, and no kernel logs what comes of that
         words = f"SIGBUS: {_WORDS[signal]}, or that is not aligned"
         return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
     if signal == "SIGBUS" and not any(clue.is_apples for clue in (first, *account)):

@@ -25,6 +25,8 @@ _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connectio
 _CLIENTS: Final = re.compile(r"(?:ClientDisconnect|KeyboardInterrupt)\b")
 """What a client, or a person at the keyboard, does any day."""
 _ANY_TIME: Final = {*MACHINES, "systemd"}
+_ANNOUNCED: Final = "or sacrifice child"
+_RIGHT_BELOW: Final = 3
 _ABORTING: Final = {"Java", "Ruby"}
 """Their handlers of a fault's signal end in abort()."""
 _FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
@@ -40,7 +42,7 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
     told = own if any(map(_says_why, own)) else told
     raised = [clue for clue in clues if clue.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}]
     raised = [clue for clue in raised if not clue.is_told] or raised
-    memory = next((clue for clue in told if clue.kind is ClueKind.MEMORY), None)
+    memory = _killed_for_memory(told)
     known = [clue for clue in told if clue.source != UNNAMED or clue.native]
     first = min(known or told, key=lambda clue: clue.line, default=None)
     if first is not None:  # a line read by its form is believed where the known words follow it
@@ -75,6 +77,16 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         if found:
             return _most_telling(found)
     return None
+
+
+def _killed_for_memory(told: Sequence[Clue]) -> Clue | None:
+    """The first that was killed: older kernels announce the parent, and sacrifice its child."""
+    kills = [clue for clue in told if clue.kind is ClueKind.MEMORY]
+    first = next(iter(kills), None)
+    if first is None or _ANNOUNCED not in (first.detail or ""):
+        return first
+    below = (one for one in kills if 0 < one.line - first.line < _RIGHT_BELOW)
+    return next((one for one in below if one.pid not in {None, first.pid}), first)
 
 
 def _without_rumours(clues: Sequence[Clue]) -> Sequence[Clue]:

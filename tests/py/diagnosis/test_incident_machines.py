@@ -261,3 +261,97 @@ def test_a_status_may_be_told_as_a_sentence(sentence: str, status: int) -> None:
 
 def test_what_a_status_means_is_nobodys_death() -> None:
     assert not incidents_of("# Statuses", "", "An exit code of 137 means that it was killed.")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "signal", "module"),
+    [
+        ("python[42]: unhandled signal 11 code 0x1 at 0x00000048 in pool.so[7f1be000+21000]",
+         "python", "SIGSEGV", "pool.so"),
+        ("python[42]: segfault (11) at 48 nip 7f1b lr 7f1b code 1 in pool.so[7f1be000+21000]",
+         "python", "SIGSEGV", "pool.so"),
+        ("do_page_fault(): sending SIGSEGV to python for invalid read access from 00000048",
+         "python", "SIGSEGV", None),
+        ("User process fault: interruption code 003b ilc:3 in pool.so[3ff9a000000+21000]",
+         None, "SIGSEGV", "pool.so"),
+        ("python (42): undefined instruction: pc=b6f00000", "python", "SIGILL", None),
+        ("python/42: potentially unexpected fatal signal 11.", "python", "SIGSEGV", None),
+        ("python[42]: bad frame in rt_sigreturn frame:0000 ip:7f1b sp:7ffd", "python", "SIGSEGV",
+         None),
+        ('audit: type=1701 audit(1.1:4): auid=1 uid=1 pid=42 comm="python3" exe="/p" sig=6 res=1',
+         "python3", "SIGABRT", None),
+        ('type=SECCOMP msg=audit(1.1:4): auid=1 pid=42 comm="serve" exe="/s" sig=31 arch=c0',
+         "serve", "SIGSYS", None),
+    ],
+)  # fmt: skip
+def test_kernels_of_other_processors_name_the_fault(
+    line: str, name: str | None, signal: str, module: str | None
+) -> None:
+    death = incident_of(f"[12345.678901] {line}").first_death
+
+    assert (death.name, death.signal, death.module) == (name, signal, module)
+
+
+def test_broken_memory_is_the_machines_doing() -> None:
+    death = incident_of(
+        "Memory failure: 0x12345: Killing python:42 due to hardware memory corruption"
+    ).first_death
+
+    assert (death.name, death.cause.kind) == ("python", CauseClass.ENVIRONMENT)
+
+
+def test_a_sacrificed_child_is_who_died() -> None:
+    death = incident_of(
+        "kernel: Out of memory: Kill process 42 (python) score 998 or sacrifice child",
+        "kernel: Killed process 43 (nvidia-smi) total-vm:16976kB, anon-rss:2808kB, file-rss:0kB",
+    ).first_death
+
+    assert (death.name, death.pid) == ("nvidia-smi", 43)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Memory cgroup out of memory: Kill process 42 (serve) score 1990 or sacrifice child",
+         "serve"),
+        ('sending SIGTERM to process 42 uid 1000 "serve": oom_score 900, VmRSS 9000 MiB', "serve"),
+        ("Tasks state (memory values in pages):", None),
+    ],
+)  # fmt: skip
+def test_who_ended_a_process_for_memory_says_whom(line: str, name: str | None) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.name, death.cause.kind) == (name, CauseClass.OOM_KILLED)
+
+
+def test_a_command_that_died_is_named() -> None:
+    death = incident_of(
+        "subprocess.CalledProcessError: Command '['/opt/bin/python3', '-u', 'train.py']' died with "
+        "<Signals.SIGSEGV: 11>."
+    ).first_death
+
+    assert (death.name, death.signal) == ("python3", "SIGSEGV")
+
+
+def test_apports_report_names_program_and_signal() -> None:
+    death = incident_of("ProblemType: Crash", "ExecutablePath: /usr/bin/serve", "Signal: 11")
+
+    assert (death.first_death.name, death.first_death.signal) == ("serve", "SIGSEGV")
+
+
+def test_a_word_that_a_page_stresses_is_the_same_word() -> None:
+    told = "My program was _crashing_ with a segmentation fault."
+
+    assert incident_of("# It stops", "", told).first_death.signal == "SIGSEGV"
+
+
+def test_how_something_was_printed_before_a_change_is_nobodys_death() -> None:
+    assert not incidents_of(
+        "# Add the signal's name",
+        "",
+        "somebody \u00b7 description \u00b7 2026-02-18",
+        "Previously, the message would show:",
+        "```",
+        "exitcode  : -11 (pid: 5277)",
+        "```",
+    )

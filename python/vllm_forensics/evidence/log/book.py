@@ -18,6 +18,7 @@ from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, 
 from vllm_forensics.evidence.log.inits import INITS
 from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
 from vllm_forensics.evidence.log.kernel import KERNEL
+from vllm_forensics.evidence.log.kernels_abroad import KERNELS_ABROAD
 from vllm_forensics.evidence.log.languages import (
     ANDROID,
     BACKWARD,
@@ -52,7 +53,7 @@ from vllm_forensics.evidence.log.toolkits import QT, TCL
 from vllm_forensics.evidence.log.traced import STRACE
 
 FAMILIES: Final = (
-    KERNEL, KERNELS,
+    KERNEL, KERNELS_ABROAD, KERNELS,
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES,

@@ -40,11 +40,26 @@ COREDUMPS: Final = Family(
             "Process 4242 (serve) of user 0 killed by SIGSEGV - dumping core",
             of_another=True,
         ),
+        Phrase(
+            ClueKind.CHILD,
+            "Saved core dump of pid ",
+            r"(?P<detail>Saved core dump of pid (?P<pid>\d{1,20}) \((?:[^\s/]{0,100}/){0,20}"
+            r"(?P<name>[^\s()/]{1,60})\))",
+            "abrt[99]: Saved core dump of pid 4242 (/usr/bin/serve) to /var/spool/abrt/ccpp-1",
+            of_another=True,
+        ),
         Phrase(  # and what its list shows
             ClueKind.CHILD,
             " killed by SIG",
             r"^\s*reason: {1,12}(?P<name>[\w.+-]{1,60}) killed by (?P<signal>SIG[A-Z]{2,6})",
             "reason:         serve killed by SIGSEGV",
+            of_another=True,
+        ),
+        Phrase(  # apport's report
+            ClueKind.CHILD,
+            "Signal: ",
+            r"^Signal: (?P<signal>4|5|6|7|8|11)\s*$",
+            "Signal: 11",
             of_another=True,
         ),
         Phrase(

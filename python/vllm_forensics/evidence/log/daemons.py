@@ -202,6 +202,10 @@ _MEMORY: Final = (
         '[talos] Sending SIGKILL to cgroup {"controller": "runtime.OOMController"}',
     ),
 )
+_EARLY: Final = (
+    r"sending (?:SIGTERM|(?P<signal>SIGKILL)) to process (?P<pid>\d{1,20})"
+    r"(?: uid \d{1,12})? \"(?P<name>[^\"]{1,60})\": (?P<detail>(?:badness|oom_score) .{1,80})"
+)
 DAEMONS: Final = Family(
     source="a server",
     phrases=(
@@ -259,9 +263,15 @@ RUNNERS: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             ": badness ",
-            r"sending (?:SIGTERM|(?P<signal>SIGKILL)) to process (?P<pid>\d{1,20})"
-            r"(?: uid \d{1,12})? \"(?P<name>[^\"]{1,60})\": (?P<detail>badness .{1,80})",
+            _EARLY,
             'earlyoom[7]: sending SIGTERM to process 4242 uid 1000 "python3": badness 900',
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.MEMORY,
+            ": oom_score ",
+            _EARLY,
+            'sending SIGTERM to process 4242 uid 1000 "python3": oom_score 900, VmRSS 9000 MiB',
             of_another=True,
         ),
         *(Phrase(ClueKind.CHILD, *row, of_another=True) for row in _TOLD),

@@ -45,7 +45,7 @@ _WAS: Final = (
 _TITLED: Final = (
     # not of a change, a question, a lesson
     r"^# (?!.{0,200}\b(?i:what|how|why|means?|handl\w+|docs?|document\w*|adds?|added|fix\w*|"
-    r"support\w*|understand\w*|explain\w*|guide|instead|treat\w*|detect\w*|report\w*|return\w*|"
+    r"actually|metrics?|support\w*|understand\w*|explain\w*|guide|instead|treat\w*|detect\w*|report\w*|return\w*|"
     r"should|could|may|might|when a|if a)\b)"
     rf".{{0,200}}?\b[Ee]xit(?:s|ed|ing)?(?: with)? (?:code|status)[ :=]{{1,3}}{_DEADLY}"
 )
@@ -296,6 +296,8 @@ STATUSES: Final = Family(
             ("xited 13", "the job exited 137"),
             ("xited with 13", "the server exited with 139 again"),
             ("xited: 13", "child exited: 139"),
+            ("xited with -", "the subprocess exited with -9"),
+            ("xited -", "the child exited -11"),
             ("rc=13", "done, rc=139"),
             ("rc: 13", "task rc: 134"),
             ("rc = 13", "rc = 139"),

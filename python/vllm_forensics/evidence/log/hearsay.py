@@ -49,6 +49,10 @@ NEEDLES: Final = (
     b"ignal 11", b"ignal (11)", b"OOM killer", b"OOM Killer", b"OOM-killer", b"oom killer",
     b"oom-killer", b"kernel killed",
 )  # fmt: skip
+_EMPHASIS: Final = re.compile(
+    r"(?<![\w*`.])(_|\*{1,3})([A-Za-z](?:[a-z]|-(?=[a-z])){1,20})\1(?![\w*`(.])"
+)
+"""Marks of a page around a word."""
 _RECORD: Final = re.compile(
     r"\s*[\"'][\w .-]{1,40}[\"'] ?: |\s*(?:- )?\{ ?[\"']?\w[\w .-]{0,40}[\"']? ?: "
 )
@@ -179,6 +183,7 @@ class Hearsay:
 
     def _told_in(self, line: LogLine, names: Sequence[re.Pattern[str]], form: Form) -> Clue | None:
         """The crash that is reported in a line; else one that it speaks of."""
+        line = line._replace(text=_EMPHASIS.sub(r"\2", line.text))
         found: list[re.Match[str]] = []
         for match in (match for name in names for match in name.finditer(line.text)):
             if all(one.end() < match.start() or match.end() < one.start() for one in found):

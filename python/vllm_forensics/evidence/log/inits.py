@@ -38,6 +38,11 @@ _TOLD: Final = (
         rf"(?:signal: )?{_FAULT}",
         "com.apple.xpc.launchd[1] (com.serve[4242]): Service exited due to SIGSEGV | sent by exc",
     ),
+    (  # honcho
+        " stopped (rc=-",
+        r"\b(?P<name>[\w-]{1,60}\.\d{1,4}) stopped \(rc=(?P<exit>-\d{1,2})\)",
+        "08:12:45 system | serve.1 stopped (rc=-11)",
+    ),
     (
         "Saved crash report for ",
         r"(?P<detail>Saved crash report for (?P<name>[^\[\]]{1,80})\[(?P<pid>\d{1,9})\])",

@@ -85,7 +85,8 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "ill process ",
-            r"(?P<detail>Out of memory: Kill process (?P<pid>\d{1,20}) \((?P<name>[^)]*)\).*)",
+            r"(?P<detail>(?:Out of memory|Memory cgroup out of memory): Kill process "
+            r"(?P<pid>\d{1,20}) \((?P<name>[^)]*)\).*)",
             "Out of memory: Kill process 4242 (python) score 900 or sacrifice child",
             signal="SIGKILL",
         ),
@@ -158,6 +159,14 @@ KERNEL: Final = Family(
                 of_another=True,
             )
             for needle in ("oom_kill_process", "mem_cgroup_out_of_memory")
+        ),
+        Phrase(  # its table of tasks, of which the rows tell of nobody's end
+            ClueKind.MEMORY,
+            "Tasks state (memory values in ",
+            r"^(?P<detail>Tasks state \(memory values in \w{1,10}\)):?\s*$",
+            "[ 1234.567890] Tasks state (memory values in pages):",
+            signal="SIGKILL",
+            of_another=True,
         ),
         Phrase(
             ClueKind.MEMORY,

@@ -138,6 +138,11 @@ _ILLUSTRATES: Final = re.compile(
 )
 """What is shown below such a sentence is an example."""
 _EXPECTED: Final = re.compile(r"(?i)\W{0,6}expected (?:\w{2,10} )?output\b")
+_WAS_PRINTED: Final = re.compile(
+    r"(?i)\W{0,6}(?:previously|before|formerly|until now|now|after(?:wards)?)\b.{0,60}"
+    r"\b(?:would|will) (?:now )?(?:show|print|look|read|say|report|be)\b"
+)
+"""What a change is about: how something was printed, and how it will be."""
 _WISH: Final = re.compile(r"(?i)\W{0,6}(?:expected|desired)(?: \w{2,12})?\W{0,3}:\W{0,3} ")
 _POSSIBLE: Final = re.compile(
     r"(?i)\b(?:may|might|could|can) (?:\w{2,10} ){0,2}(?:cause|lead|result|produce|trigger|crash|"
@@ -210,8 +215,13 @@ def lessons_in(page: Page) -> Lessons:
     return all_of_it if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 
 
-def count_of_witnesses(lines: Sequence[str]) -> int:
-    """How often somebody says that something happened to him, or fills in a bug report's form."""
+def count_of_witnesses(lines: Sequence[str], *, of_thread: bool = True) -> int:
+    """How often somebody says that something happened to him, or fills in a bug report's form.
+
+    Of a thread that describes a change its heading says nothing.
+    """
+    if not of_thread:
+        lines = [line for line in lines if _THREAD.match(line) is None]
     return sum(map(_witnesses, lines)) + persons_in(list(filter(is_prose, lines))).first
 
 
@@ -241,6 +251,8 @@ def is_example(page: Page, at: int) -> bool:
 def is_expected(page: Page, at: int) -> bool:
     """Does the line stand where a form asks what should be printed, or begin with that itself?"""
     if _WISH.match(page.lines[at]) is not None:
+        return True
+    if _WAS_PRINTED.match(page.paragraph_above(at)) is not None:
         return True
     return _EXPECTED.match(page.paragraph_above(at)) is not None
 

@@ -20,6 +20,7 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "died with <Signals.",
+            r"(?:\bCommand '\[?'?(?:[^'\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})['\s].{0,900}?)?"
             r"died with <Signals\.(?P<signal>SIG\w{1,60}): \d{1,20}>",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
             "<Signals.SIGSEGV: 11>.",

@@ -31,6 +31,7 @@ from vllm_forensics.evidence.log.page import Page, is_fence
 from vllm_forensics.evidence.log.prose import is_comment
 from vllm_forensics.evidence.log.tables import is_cell, is_row_of_codes
 from vllm_forensics.evidence.log.verdicts import passed_parts
+from vllm_forensics.evidence.log.works import is_maintainers
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _MANY: Final = 400
@@ -173,7 +174,8 @@ class Setting:
         if lessons is Lessons.ALL:
             return []
         self.teaches = lessons is Lessons.SOME
-        is_of_nobody = count_of_witnesses(page.head) == 0
+        is_change = any(map(is_maintainers, page.head))
+        is_of_nobody = count_of_witnesses(page.head, of_thread=not is_change) == 0
         passed, literal = passed_parts(lines), literal_lines(lines)
         resting = _stacks_of_the_living(clues, lines)
         heard: list[Clue] = []
