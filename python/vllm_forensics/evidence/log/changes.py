@@ -27,6 +27,8 @@ _FORM: Final = re.compile(
     r"about: |body:$|  - type: (?:markdown|textarea|input|dropdown|checkboxes)$"
 )
 """The keys of a form for reports, as GitHub defines them."""
+_SECTIONS: Final = {"name", "synopsis"}
+"""Two sections that all manuals' pages have, in lines of their own."""
 _COMMITS: Final = 3
 
 
@@ -36,6 +38,8 @@ def is_manual(head: Sequence[str]) -> bool:
     if is_named and any(_FORM.match(line) is not None for line in head):
         return True
     if sum(_MANUAL.match(line) is not None for line in head) >= _COMMITS:
+        return True
+    if {line.strip().lower() for line in head} >= _SECTIONS:
         return True
     return any(map(_DIRECTIVE.match, head)) and any(map(_RULE.match, head))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.evidence.log.ends_abroad import ENDS, SIGNALS
+from vllm_forensics.evidence.log.ends_abroad import ENDS, NOUNS, SIGNALS
 from vllm_forensics.evidence.log.killers import KILLER
 from vllm_forensics.evidence.log.phrases import ended_by, signal_in
 from vllm_forensics.evidence.log.shells import WORDS
@@ -28,6 +28,7 @@ DEATH: Final = re.compile(
     r"segmentation fail|segment(?:ation)? (?:violation|error)s?|error of segmentation|"
     r"(?<!raise\()(?<!\(\), )SIG(?:SEGV|BUS|ILL|FPE|ABRT)(?:['\u2019]?s)?"
     r"(?!, ?SIG_|\W? (?:path|disposition)\b)|"
+    r"(?:stack[ -]|(?:with|an?) stack)overflows?(?: (?:error|exception)s?)?(?! vulnerab)|"
     r"(?:access|segment) violations?|n(?:ull|il)[ -]pointer dereferenc(?:e|es|ing)|"
     r"bus[ -]errors?(?: 10)?|"
     r"(?<!cuda )(?<!hip )(?<!gpu )illegal (?:hardware )?instructions?|"
@@ -80,7 +81,7 @@ CRASH: Final = re.compile(
     r"stop(?:s|ped) running(?= (?:after|without|when|at|during|in)\b)|"
     r"(?:exits|exited|exiting|quits|closes|closed) (?:silently|instantly|immediately)(?! with))"
     r"(?!\w|-(?!on-))|"
-    rf"{ENDS}"
+    rf"{ENDS}|{NOUNS}"
 )
 """An end, and not of what."""
 MEMORY: Final = re.compile(

@@ -17,8 +17,8 @@ SIGNALS: Final = {
 ENDS: Final = "|".join(
     (
         r"(?<!\w)(?:st(?:ü|ue)rzt(?=[^.!?\n]{0,80} ab\b)|abgest(?:ü|ue)rzt|"
-        r"abst(?:ü|ue)rze?t?|absturz)(?!\w)",
-        r"(?<!\w)(?:plante(?= (?:au|à|lors|quand|dès|sans|après)\b)|plantages?|"
+        r"abst(?:ü|ue)rzt)(?!\w)",
+        r"(?<!\w)(?:plante(?= (?:au|à|lors|quand|dès|sans|après)\b)|"
         r"se ferme (?:tout seul|toute seule|inopinément))(?!\w)",
         r"(?<!\w)se (?:cierra|cerró) (?:sol[oa]|inesperadamente)(?!\w)",
         r"(?<!\w)(?:fecha|fechou) (?:sozinh[oa]|inesperadamente)(?!\w)",
@@ -31,3 +31,5 @@ ENDS: Final = "|".join(
     )
 )
 """German, French, Spanish, Portuguese, Russian, Chinese, Japanese, Korean."""
+NOUNS: Final = r"(?<!\w)(?:absturz|plantage)(?!\w)"
+"""What no verb says."""

@@ -86,6 +86,8 @@ _SPELLINGS: Final = (
     ("-10737", "code {signed}"),
     ("ode 32212", "code {code}"),
     ("tatus 32212", "status {code}"),
+    ("ode is 32212", "code is {code}"),
+    ("ode is: 32212", "code is: {code}"),
     ("tatus(32212", "ExitStatus(ExitStatus({code}))"),
     ("ode=32212", "code={code}"),
     ("xC0000", "code 0x{code:X}"),
@@ -94,7 +96,7 @@ _SPELLINGS: Final = (
 """What stands in every line with such a status, all of which begin alike."""
 _NT_TOLD: Final = (
     r"(?:(?:exit|return|error|exception)[ _]?(?:code|status)|\bcode|\bstatus|returncode|"
-    r"退出代码为?|exited with|[Ee]xit status|Exception)\W{0,4}"
+    r"退出代码为?|exited with|[Ee]xit status|Exception)(?: is)?\W{0,4}"
 )
 
 

@@ -60,11 +60,12 @@ _FRAME: Final = re.compile(
     r"\W{0,8}(?:#\d{1,3} |\d{1,3}# |frame #|\[?)\s{0,3}0x[0-9a-fA-F]{6,16}\b"
 )
 _SYSLOG: Final = re.compile(
+    r"\[ {0,6}\d{1,9}\.\d{6}\] \S|"
     r"\W{0,4}(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S{8,30}) "
     r"(?!(?:localhost|host(?:name)?|server\d?|node-?\d?|web-?\d{1,2}|my\w{1,20})\b)"
     r"[\w.-]{2,40} [\w./-]{2,40}(?:\[\d{1,9}\])?: "
 )
-"""A time, a machine and a program; a text's own examples are of hosts without a name."""
+"""The kernel's clock, or a time, a machine and a program; examples are of hosts without a name."""
 _OUTPUT: Final = 2
 _SECTION: Final = re.compile(r"#{2,6} \S")
 _MANY: Final = 4

@@ -22,7 +22,7 @@ from vllm_forensics.evidence.log.page import Page, is_prose
 
 _LESSON: Final = re.compile(
     r"(?i)\b(?:in this (?:article|guide|tutorial|post|section|chapter|blog|lesson|lab|video)|"
-    r"this (?:article|guide|tutorial|post|page|section|chapter|error|message|signal|code) "
+    r"this (?:article|guide|tutorial|post|page|document|section|chapter|error|message|signal|code) "
     r"(?:explains|shows|describes|covers|walks|means|indicates|occurs|happens|usually|typically|"
     r"is (?:usually|typically|often))|we(?:'ll| will) (?:cover|look|explore|see|discuss|learn)|"
     r"key takeaways|further reading|frequently asked|"

@@ -78,9 +78,10 @@ _SENTENCE: Final = re.compile(
     r"(?<![\w/.=-])(?:[a-z]{2,15}|It|I|The|Th(?:is|at|ese|en)|We|My|Our|An?|And|But|So|When|Now),? "
     r"[a-z]{1,15}[ ,]{1,2}[\"'`\u2018\u201c(]{0,3}$|"
     r"[\u3040-\u9fff]\*{0,2}[(\uff08\uff1a, ]{0,2}[\"`\u201c]{1,2}$|"
-    r"[A-Za-z]{2,15}[,;)]? [\"`\u201c(]{1,3}$"
+    r"[A-Za-z]{2,15}[,;)]? [\"`\u201c(]{1,3}$|"
+    r"(?:^|\W )(?:The|An?|My|Its) $"
 )
-"""Two plain words before the message, and no colon; or one, and a quote."""
+"""Two plain words before the message, and no colon; or one, and a quote; or an article alone."""
 _GOES_ON: Final = re.compile(
     r"[\"'`)\u2019\u201d]{0,2},? (?:errors?|messages?|crash(?:es)?|bugs?|issues?|problems?|"
     r"exceptions?|when|while|whenever|during|because|after|if)\b"

@@ -39,6 +39,7 @@ def test_what_a_program_printed_is_its_own(line: str) -> None:
         f"Crash on exit with `{HEAP}`",
         f"\u7a0b\u5e8f\u9000\u51fa\uff08`{HEAP}`\uff09",
         f"I get {HEAP} errors after the upgrade",
+        f"The {HEAP}",
         f"It says {HEAP}",
         f"However, an ```{HEAP}``` error is raised",
         f"This message {HEAP}",

@@ -558,6 +558,14 @@ def test_a_member_of_a_document_stands_in_no_code() -> None:
     assert [clue.exit for clue in clues_in(document)] == [139]
 
 
+def test_a_manuals_page_is_known_by_its_sections() -> None:
+    page = (
+        "probe\n\nName\n\nprobe - fires\n\nSynopsis\n\nprobe\n\nValues\n\nthe task being killed\n"
+    )
+
+    assert clues_in(page) == ()
+
+
 def test_a_broken_tables_cell_is_no_clue() -> None:
     table = (
         "Status values\n| Killed | 1 |\nBy a signal.\n|\n| Crashed | 2 |\nSegmentation fault.\n|\n"
