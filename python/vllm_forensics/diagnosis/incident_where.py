@@ -38,6 +38,7 @@ _HANDLERS: Final = re.compile(
     r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
     r"ggml_(?:print_backtrace|abort|uncaught_exception|(?:cuda|hip|sycl|vk|metal)_error)|"
     r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
+    r"operator (?:new|delete)\b|boost::asio::detail::do_throw_error|"
     r"start_thread|execute_native_thread|_?int_free|_?int_malloc|"
     r"_?int_realloc|fatal_error|_?Py_FatalError|pymain_|faulthandler_|_Py_DumpStack|"
     r"malloc_(?:printerr|consolidate)|tcache_\w{3,20}|unlink_chunk|sysmalloc|_{0,2}strn?dup$|"
@@ -112,10 +113,10 @@ _PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE
 """What ELF's linker loads first has no `.so` in its name."""
 _MAIN: Final = re.compile(r"main\.")
 _GO: Final = re.compile(
-    r".{0,200}(?:/cmd|\b[\w-]{1,60}\.[\w.-]{2,60}/[\w.~-]{1,80})/(?P<name>[\w.-]{1,60}?)"
+    r".{0,200}(?:/cmd|/cli|\b[\w-]{1,60}\.[\w.-]{2,60}/[\w.~-]{1,80})/(?P<name>[\w.-]{1,60}?)"
     r"(?:@v[^/]{1,60})?(?:/v\d{1,3})?/[\w.-]{1,80}\.go$"
 )
-"""The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve`."""
+"""The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
 _VALGRINDS: Final = "vg_replace_"
 """The sources of its own functions for libc's."""
 _MATHS: Final = re.compile(r"libm[.-]")

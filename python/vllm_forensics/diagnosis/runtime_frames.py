@@ -51,7 +51,8 @@ SENTINEL_FUNCTIONS: Final = _table("sentinel_functions")
 INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
 """Of a module's file name: it holds Python."""
 SYSTEM_FILES: Final = re.compile(
-    r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*"
+    r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*|"
+    r"(?:\./)?(?:libio|stdio-common|wcsmbs)/[\w.-]{1,80}\.[chS]"
 )
 """Sources of the C library and of compilers' runtimes."""
 _OWN_EXTENSIONS: Final = "/lib-dynload/"

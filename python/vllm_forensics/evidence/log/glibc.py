@@ -150,6 +150,14 @@ GLIBC: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            ": ASSERTION '",
+            r"(?P<detail>(?<![\w./-])[\w./-]{1,200}:\d{1,7}:.{0,200}?: ASSERTION '.{1,200}' "
+            r"FAILED)",
+            "src/pool.cc:88:void Pool::take(void*, int): ASSERTION 'id < size' FAILED: too large",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "Inconsistency detected by ld.so: ",
             r"(?P<detail>Inconsistency detected by ld\.so: [^:]{1,200}: \d{1,20}: "
             r"(?P<function>\w{1,80}): Assertion `.{1,200}' failed!)",

@@ -49,6 +49,13 @@ KERNEL: Final = Family(
             signal="SIGSEGV",
         ),
         Phrase(
+            ClueKind.SIGNAL,  # where kernel.print-fatal-signals is set
+            "potentially unexpected fatal signal ",
+            r"(?:(?P<name>[\w.+-]{1,15})(?:: |/)(?P<pid>\d{1,9}): )?"
+            r"(?P<detail>potentially unexpected fatal signal (?P<signal>\d{1,2}))\.",
+            "serve/4242: potentially unexpected fatal signal 11.",
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             " general protection",
             r"(?:traps: |\bkernel: (?!traps)|^(?:\[ {0,8}[\d.]{1,20}\] )?(?!# |.{0,60}traps: ))"

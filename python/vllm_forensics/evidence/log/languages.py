@@ -276,6 +276,7 @@ FRAMEWORKS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "has overflowed its stack",
+            r"(?:^(?P<name>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: )?"
             r"(?P<detail>thread '[^']{0,100}' (?:\(\d{1,20}\) )?has overflowed its stack)",
             "thread 'main' has overflowed its stack",
             signal="SIGABRT",

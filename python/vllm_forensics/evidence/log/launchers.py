@@ -83,6 +83,14 @@ BATCH: Final = Family(
             of_another=True,
         ),
         Phrase(
+            ClueKind.CHILD,
+            " with the exit string: ",  # as somebody typed it
+            r"application terminated with the exit string: (?P<signal>[Ss]egmentation fault|"
+            r"[Aa]borted|[Kk]illed|[Bb]us error)",
+            "your application terminated with the exit string: segmentation fault (signal 11)",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.MEMORY,
             "session crashed after using all available RAM",
             r"(?P<detail>session crashed after using all available RAM)",

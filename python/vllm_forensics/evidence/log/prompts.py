@@ -14,7 +14,7 @@ from typing import Final
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _PROMPT: Final = re.compile(
-    r"[\s>]{0,8}(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
+    r"[\s>`]{0,8}(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
     r"\[?[\w.-]{1,40}@[\w.-]{1,60}[:\s~][^$#%>]{0,120}[$#%>]|"  # somebody@host:~/folder$
     r"[\w.-]{1,40}:[^\s$#%]{1,80} [\w.-]{1,40}[$#%]|"  # host:folder somebody$
     r"(?:bash|sh|zsh)-\d[\d.]{0,6}[$#]|(?:PS )?[A-Z]:\\[^>]{0,160}>|"
@@ -65,6 +65,10 @@ _LAUNCHES: Final = re.compile(
     r"[\s>`]{0,8}(?P<command>(?:\S{0,100}/)?(?:mpi(?:run|exec)|srun|valgrind) .{1,300})"
 )
 """A command that no prompt stands before: a script told it."""
+_ECHOED: Final = re.compile(
+    r"[a-z][^#\u00b7]{1,300} && {1,4}(?P<command>(?:\.{1,2}|~)?/[\w./+-]{1,120}(?: .{0,200})?)$"
+)
+"""What a shell runs last of several commands, as make tells it."""
 _REACH: Final = 60
 """So far above a death its program was started."""
 _OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP}
@@ -78,6 +82,8 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
         match = _PROMPT.match(_TAGS.sub("", line) if "</" in line else line)
         if match is not None:
             return program_of_command(match["command"])
+        if (echoed := _ECHOED.match(line)) is not None:
+            return program_of_command(echoed["command"])
         if (launches := _LAUNCHES.match(line)) is not None:
             launched = _launched(launches["command"].rstrip("`"))
             if launched is not None:

@@ -112,10 +112,20 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received by PID ",
-            r"\*\*\* (?P<signal>SIG\w{1,60}) (?:\((?:(?P<detail>@0x[0-9a-f]{1,16})|.{0,60})\) )?"
+            r"\*\*\* (?P<signal>SIG\w{1,60})(?: STACK OVERFLOW)? "
+            r"(?:\((?:(?P<detail>@0x[0-9a-f]{1,16})|.{0,60})\)(?:, see \S{1,60})? )?"
             r"received by PID (?P<pid>\d{1,20})\b",
             "*** SIGSEGV (@0x48) received by PID 4242 (TID 0x7f1be0000700) from PID 72; "
             "stack trace: ***",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            ", suspect faulting address",
+            r"\[critical\]\[backtrace\] (?:\S{1,200}\] )?(?P<detail>Caught (?P<signal>Segmentation "
+            r"fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
+            r", suspect faulting address 0x[0-9a-f]{1,16})",
+            "[2026-01-15 08:12:45.123][17][critical][backtrace] [./source/server/backtrace.h:104] "
+            "Caught Aborted, suspect faulting address 0x48",
         ),
         Phrase(
             ClueKind.SIGNAL,  # glog's first words; on Windows it names no signal below

@@ -145,7 +145,7 @@ SHELL: Final = Family(
                 rf"(?: *\(core dumped\))?{_COMMAND}",
                 f"run.sh: line 4: 4242 {word}      (core dumped) python serve.py",
             )
-            for word in (*_DEATHS, "Killed")
+            for word in (*_DEATHS, "Abort trap", "Killed")
         ),
         *(
             Phrase(

@@ -68,7 +68,7 @@ _STATEMENT: Final = re.compile(
     r"[A-Z_]{3,40}=[\"'(]|local \w{1,60}=|trap )"
 )
 _ENDING: Final = re.compile(
-    r".{0,300}(?:[;{}]|\)[;,]|\\|\() *$|\s*[)}\]]{1,4}[,;)]{0,4}$|\s*(?://|/\*|\*/|\* \w)|"
+    r".{0,300}(?:[;{}]|\)[;,]|\\|\() *$|\s*[)}\]]{1,4}[,;)]{0,4}$|\s*(?://(?!#)|/\*|\*/|\* \w)|"
     r"\s{1,40}(?:>>>|\.\.\.) |.{0,200}(?:2>/dev/null|\| grep -|&& \w)|"
     r"\s*[\w.]{1,80}\((?![+\d]).{0,200}\)[,;]?$|"
     r"\s*[rfb]?\"(?:[^\"\\]|\\.){0,200}\",?$|\s*[rfb]?'(?:[^'\\]|\\.){0,200}',$"
@@ -107,8 +107,9 @@ _TOP: Final = 3
 _COMMAND: Final = re.compile(r"(?:[$>] )?[a-z][\w./-]{0,40} (?:.{0,200} )?(?:-{1,2}[A-Za-z]|\| \w)")
 """A command with an option, or into another."""
 _MARKED: Final = re.compile(
-    r"#\s{0,2}(?:A fatal error has been|JRE version|Java VM|Problematic frame|Fatal error in|"
-    r"(?:Debug c|C)heck failed|Fatal JavaScript|\d{1,3} \S{1,240}\([^()]{0,400}\) \[0x)"
+    r"(?://)?#\s{0,2}(?:A fatal error has been|JRE version|Java VM|Problematic frame|"
+    r"Fatal error in|(?:Debug c|C)heck failed|Fatal JavaScript|"
+    r"\d{1,3} \S{1,240}\([^()]{0,400}\) \[0x)"
 )
 """Java's machine, V8 and some crash handlers begin each line with the mark of a comment."""
 _WAITS: Final = re.compile(

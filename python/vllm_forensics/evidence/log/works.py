@@ -64,7 +64,8 @@ _ABOUT: Final = lazily(
     r"(?i)\b(?:feature request|proposal|release notes|change ?log|changes in|fixes since|faq|"
     r"version history|what's new|user guide|cheat ?sheet|"
     r"(?:causes?|reasons?|symptoms?|meaning)(?:,| and| &|, and) (?:how to )?"
-    r"(?:fix(?:es)?|solutions?|remed(?:y|ies)|resolutions?|troubleshooting|prevention))\b"
+    r"(?:fix(?:es)?|solutions?|remed(?:y|ies)|resolutions?|troubleshooting|prevention)|"
+    r"(?:crash|segfault|signal|SIG[A-Z]{3,4}) handling(?! (?:is|has|does|fail|crash|cause)))\b"
 )
 _MAINTAINS: Final = lazily(
     r"(?i)(?<!in )\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|"

@@ -101,6 +101,8 @@ _QUOTES: Final = (
     Alternative(r"[ \t|]", r"[ \t]{0,8}\|(?: |$)"),
     Alternative("#", r"##\[\w{1,12}\]"),
     Alternative("#", r"#{2,6} (?=\S)"),
+    # so that a page takes no # for a heading's
+    Alternative("/", r"//(?=#)"),
     # what a list or a block of markdown moved to the right
     Alternative(
         r"[ \t]",
