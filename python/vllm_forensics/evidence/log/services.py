@@ -179,11 +179,14 @@ SHELL: Final = Family(
             Phrase(  # so long that bash leaves no blank behind it
                 ClueKind.SIGNAL,
                 word,
-                rf"{_TELLER}(?:(?P<pid>\d{{2,20}}) )?(?P<signal>{word})"
-                r"(?(pid)|(?= ?\(core dumped\)))",
-                f"run.sh: line 4: 4242 {word}python serve.py",
+                rf"{_TELLER}{tells}",
+                f"run.sh: line 4: 4242 {word} (core dumped)python serve.py",
             )
             for word in ("CPU time limit exceeded", "File size limit exceeded")
+            for tells in (
+                rf"(?P<pid>\d{{2,20}}) (?P<signal>{word})",
+                rf"(?P<signal>{word})(?= ?\(core dumped\))",
+            )
         ),
         *(
             Phrase(
