@@ -97,13 +97,16 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
     seen = [clue.line for clue in clues if id(clue) in told and clue.line not in unseen]
     visible = tuple(echo for echo in echoes if echo.line not in unseen)
     is_echo = _visible_is_echo(first, max(seen, default=0), visible)
+    processes = processes_of(reading, death, clues)
     return Incident(
         log=log,
         first_death=death,
-        processes=processes_of(reading, death, clues),
+        processes=processes,
         visible_error_is_echo=is_echo,
         echoes=echoes,
-        explanation=explanation(death, visible, is_echo=is_echo, teaches=reading.teaches),
+        explanation=explanation(
+            death, visible, processes, is_echo=is_echo, teaches=reading.teaches
+        ),
         next_steps=next_steps(death, (first, *account)),
     )
 

@@ -235,7 +235,8 @@ def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
         return None
     words = "a fatal signal, which is not named"
     if first.source == OOPS and first.detail is not None:
-        words = f"a fault of the kernel itself, while it ran for this process: {first.detail}"
+        ran = ", while it ran for this process" if first.name is not None else ""
+        words = f"a fault of the kernel itself{ran}: {first.detail}"
     return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
 
 

@@ -11,7 +11,7 @@ from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 _MAX_ECHOES: Final = 100
 _OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
-_FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
+_FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
 """What one process does to itself, and no other's death to it."""
 _OWN: Final = "the same process, after the first sign of its death"
 _NO_ECHOES: Final = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import CauseClass, Death, Echo, ProcessRole
+from vllm_forensics.model.incident import CauseClass, Death, Echo, IncidentProcess, ProcessRole
 from vllm_forensics.model.locations import Certainty as NameCertainty
 
+_MAX_NAMED: Final = 4
 _ROLES: Final = {
     ProcessRole.CLIENT: "the client",
     ProcessRole.API_SERVER: "the API server",
@@ -22,7 +24,7 @@ _ROLES: Final = {
 
 def who(death: Death) -> str:
     """The process in words: `a worker (VllmWorker-1, process 4242)`."""
-    role = _ROLES[death.role]
+    role = "the kernel" if death.name == "kernel" else _ROLES[death.role]
     says_more = death.name is not None and death.name.lower() != role.split(" ", 1)[1].lower()
     marks = [death.name] if death.name is not None and says_more else []
     if death.pid is not None:
@@ -31,13 +33,18 @@ def who(death: Death) -> str:
 
 
 def explanation(
-    death: Death, echoes: tuple[Echo, ...], *, is_echo: bool, teaches: bool = False
+    death: Death,
+    echoes: tuple[Echo, ...],
+    processes: Sequence[IncidentProcess],
+    *,
+    is_echo: bool,
+    teaches: bool = False,
 ) -> str:
     """One paragraph: who died of what, where, and what the other errors are."""
     words = [f"{_upper(who(death))} died first{_of_what(death)}."]
     if teaches:
         words.append("The text explains more than it reports: this may be an example of it.")
-    words += _where(death)
+    words += _where(death) + _others(death, processes)
     if death.cause.kind is CauseClass.GPU_ASYNC:
         words.append(
             "GPU work runs asynchronously: the stack shows where the error was noticed, "
@@ -99,6 +106,21 @@ def _where(death: Death) -> list[str]:
             else f"in Python's {death.python_function}"
         )
     return [f"Where: {', '.join(places)}."] if places else []
+
+
+def _others(death: Death, processes: Sequence[IncidentProcess]) -> list[str]:
+    """Who else died so: children of one server, or the same program each time it was started."""
+    ends = {death.signal} - {None}
+    pids = [
+        one.pid
+        for one in processes
+        if one.name == death.name and one.pid not in {None, death.pid} and one.end in ends
+    ]
+    if not pids or death.name is None:
+        return []
+    names = ", ".join(map(str, pids[:_MAX_NAMED])) + (", …" if len(pids) > _MAX_NAMED else "")
+    are = "processes" if len(pids) > 1 else "process"
+    return [f"{len(pids)} more {are} of that name died of {death.signal}: {names}."]
 
 
 def _source(death: Death) -> str:

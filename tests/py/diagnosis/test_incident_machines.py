@@ -354,4 +354,24 @@ def test_how_something_was_printed_before_a_change_is_nobodys_death() -> None:
         "```",
         "exitcode  : -11 (pid: 5277)",
         "```",
+
+
+def test_children_that_die_alike_are_told_and_are_no_echoes() -> None:
+    trap = "] traps: serve[{pid}] trap int3 ip:7f58dde7c675 sp:7ffd5f80 error:0 in libpool.so[{at}]"
+    incident = incident_of(
+        "[   69.300000" + trap.format(pid=4242, at="7f58dde44000+7e000"),
+        "[   69.600000" + trap.format(pid=4250, at="7f58dde44000+7e000"),
+    )
+
+    assert incident.first_death.pid == 4242
+    assert incident.echoes == ()
+    assert "1 more process of that name died of SIGTRAP: 4250." in incident.explanation
+
+
+def test_the_kernels_own_fault_is_no_programs() -> None:
+    incident = incident_of("[  216.931592] general protection fault: 0000 [#1] SMP PTI")
+
+    assert incident.explanation == (
+        "The kernel died first, most likely of a fault in native code: "
+        "a fault of the kernel itself: general protection fault: 0000 [#1]."
     )

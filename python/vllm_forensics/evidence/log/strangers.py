@@ -53,6 +53,13 @@ DATABASES: Final = Family(
             "F  -        [conn42] Got signal: 11 (Segmentation fault).",
         ),
         Phrase(
+            ClueKind.SIGNAL,
+            "Got signal [signal:",
+            r"(?:^|\d )(?:(?P<name>[\w.-]{1,40}) \[(?P<pid>\d{1,7})\]: )?"
+            r"Got signal \[signal:(?P<signal>\d{1,2})\(SIG[A-Z]{2,8}\)[^\]]{0,60}\]\. Crashing",
+            "agentd [4242]: Got signal [signal:11(SIGSEGV),reason:1,refaddr:(nil)]. Crashing ...",
+        ),
+        Phrase(
             ClueKind.ABORT,
             "Invariant failure",
             r"(?P<detail>Invariant failure:? .{1,200})",
