@@ -32,6 +32,7 @@ from vllm_forensics.diagnosis.incident_words import explanation
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
+    OOPS,
     CauseClass,
     Clue,
     ClueKind,
@@ -51,6 +52,8 @@ _LAST_LINES: Final = 8
 _IMPORT: Final = "<frozen importlib"
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
+_OF_ITSELF: Final = {OOPS: "kernel"}
+"""Who died where its own record names no process."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _NUMBER: Final = re.compile(r"\d+")
@@ -158,7 +161,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
-    name = name or name_titled(first, reading)
+    name = name or name_titled(first, reading) or _OF_ITSELF.get(first.source)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.

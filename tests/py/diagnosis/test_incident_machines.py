@@ -354,6 +354,7 @@ def test_how_something_was_printed_before_a_change_is_nobodys_death() -> None:
         "```",
         "exitcode  : -11 (pid: 5277)",
         "```",
+    )
 
 
 def test_children_that_die_alike_are_told_and_are_no_echoes() -> None:
