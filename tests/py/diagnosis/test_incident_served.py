@@ -75,6 +75,8 @@ def test_a_runner_that_its_parent_names(line: str, name: str, exit_status: int |
         ("Pods getting OOM'd with the default limit", CauseClass.OOM_KILLED),
         ("Unexpected OOM kills inside a container", CauseClass.OOM_KILLED),
         ("CUDA OOM in the pod with two devices", CauseClass.UNKNOWN),
+        ("OutOfMemory error with eight devices", CauseClass.UNKNOWN),
+        ("the newest driver gives a 0xc0000005 error at start", CauseClass.NATIVE_FAULT),
         ("Signal code: Address not mapped (1)", CauseClass.NATIVE_FAULT),
     ],
 )
@@ -192,3 +194,17 @@ def test_a_status_in_chinese_is_one() -> None:
     death = incident_of("# \u7528\u4e24\u5f20\u5361\u8fd4\u56de\u9519\u8bef\u7801-9").first_death
 
     assert (death.signal, death.exit) == ("SIGKILL", -9)
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("2026-01-15T08:12:45.1Z ERROR launcher: Shard 0 crashed", ProcessRole.WORKER),
+        ("2026-01-15T08:12:45.1Z ERROR launcher: Shard 1 failed to start", ProcessRole.WORKER),
+        ("2026-01-15T08:12:45.1Z ERROR launcher: Webserver Crashed", ProcessRole.API_SERVER),
+    ],
+)
+def test_the_launcher_of_shards_says_which_one_ended(line: str, role: ProcessRole) -> None:
+    death = incident_of("SystemExit: 1 rank=0", line).first_death
+
+    assert (death.role, death.cause.kind) == (role, CauseClass.UNKNOWN)

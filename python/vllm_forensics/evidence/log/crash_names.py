@@ -85,7 +85,7 @@ CRASH: Final = re.compile(
 )
 """An end, and not of what."""
 MEMORY: Final = re.compile(
-    r"(?ia)(?<![\w.=-])(?:out[ -]of[ -]memory(?: \(OOM\))?(?: error)?|"
+    r"(?ia)(?<![\w.=-])(?:out[ -]?of[ -]?memory(?: \(OOM\))?(?: error)?|"
     r"OOM(?:'?ed|ing|s)?(?: error)?)(?![\w-]| errors\b)"
 )
 """A lack of memory, of which a title does not say whose it was, or whether anybody died of it."""

@@ -58,6 +58,21 @@ VLLM: Final = Family(
             "issue.",
             of_another=True,
         ),
+        *(  # the launcher of text-generation-inference
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                r"(?P<detail>\b(?P<name>Shard \d{1,4}|Webserver) "
+                r"(?:[Cc]rashed|failed to start))\s*$",
+                example,
+                of_another=True,
+            )
+            for needle, example in (
+                (" crashed", "ERROR text_generation_launcher: Shard 0 crashed"),
+                (" Crashed", "ERROR text_generation_launcher: Webserver Crashed"),
+                (" failed to start", "ERROR text_generation_launcher: Shard 1 failed to start"),
+            )
+        ),
         Phrase(
             ClueKind.HANG,
             "RPC call to ",

@@ -115,8 +115,9 @@ def _windows() -> tuple[Phrase, ...]:
         Phrase(
             kind,
             needle,
-            rf"(?i:{_NT_TOLD})(?:{code - (1 << 32)}|{code}|(?i:0x{code:X}))(?![\da-fA-F])"
-            r"(?!\W{1,3}(?:is|means|corresponds|stands)\b)",
+            rf"(?:(?i:{_NT_TOLD})(?:{code - (1 << 32)}|{code}|(?i:0x{code:X}))(?![\da-fA-F])"
+            rf"(?!\W{{1,3}}(?:is|means|corresponds|stands)\b)|"
+            rf"\b(?i:0x{code:X}) (?:error|exception|crash)\b)",
             f"Process exited, exit {example.format(code=code, signed=code - (1 << 32))}",
             signal=signal,
             detail=detail,
