@@ -22,9 +22,10 @@ _WHEN: Final = (
 _ANYBODY: Final = r"(?:if|when(?:ever)?) (?:your?|an?|one|programs|processes)"
 _CHINESE: Final = (
     r"\u5982\u679c|\u5982\u9047|\u82e5|\u53ef\u80fd|\u4f1a\u5bfc\u81f4|\u5982\u4f55|\u600e\u4e48|\u907f\u514d|"
-    r"\u4fee\u590d|\u89e3\u51b3|\u9632\u6b62|\u4ec0\u4e48\u662f|\u4fee\u6b63|\u5bf9\u7b56|\u5bfe\u7b56|\u5e0c\u671b|\u7c7b\u4f3c"
+    r"\u4fee\u590d|\u89e3\u51b3|\u9632\u6b62|\u4ec0\u4e48\u662f|\u4fee\u6b63|\u5bf9\u7b56|\u5bfe\u7b56|\u5e0c\u671b|\u7c7b\u4f3c|"
+    r"\u672c\u6587|[\u4f60\u60a8][^,.\uff0c\u3002]{0,12}\u4f1a"
 )
-"""If, may, how, avoid, mend, what is, wish, similar."""
+"""If, may, how, avoid, mend, what is, wish, similar, this article, you will."""
 MEND: Final = r"(?:(?:(?:bug|hot)[- ]?)?fix|avoid|prevent|resolv|mitigat|work(?:s|ed|ing)? ?around)"
 """The beginnings of verbs: what is done so that it happens no more."""
 _FORM: Final = r"(?:e|es|ed|ing|s)?"

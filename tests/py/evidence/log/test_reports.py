@@ -115,6 +115,7 @@ def test_a_title_that_reports(title: str) -> None:
         "The pool should handle SIGSEGV",
         "own message when the app crashes?",
         "\u5982\u4f55\u89e3\u51b3Segmentation fault",
+        "\u4f60\u542f\u52a8\u65f6\u4f1a\u51fa\u73b0Segmentation fault",
     ],
 )
 def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
