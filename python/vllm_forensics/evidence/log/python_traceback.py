@@ -39,6 +39,10 @@ _LAST: Final = re.compile(
 _IS_EXCEPTION: Final = re.compile(r".*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Group)$")
 _RAISE: Final = re.compile(r"\s*raise (?P<type>(?:[A-Za-z_]\w{0,80}\.){0,8}[A-Z]\w{1,80})\b")
 _INDENT: Final = re.compile(r"( {1,40})  File \"")
+_LEVELS: Final = frozenset(
+    {"CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "NOTICE", "TRACE", "WARN", "WARNING"}
+)
+"""With these a line of another writer begins: `INFO:     10.0.0.1:0 - "GET / HTTP/1.1" 200`."""
 _DECORATION: Final = " +|-"
 _MAX_FRAMES: Final = 64
 _MAX_LINES: Final = 400
@@ -244,6 +248,8 @@ def open_headless(line: LogLine) -> TracebackBlock | None:
 
 def _names_exception(match: re.Match[str]) -> bool:
     name = match["type"].rpartition(".")[2]
+    if name in _LEVELS:
+        return False
     if _IS_EXCEPTION.match(name) is not None:
         return True
     # A class of any name: dotted, or alone with its message; not `else: x` of a source line.

@@ -120,6 +120,30 @@ def test_a_hole_in_a_line_hides_nothing_of_it() -> None:
     assert (clue.line, clue.text) == (2, "free(): invalid pointer")
 
 
+@pytest.mark.parametrize(
+    "noise",
+    [
+        'INFO:     10.0.0.1:50000 - "POST /v1/completions HTTP/1.1" 200 OK',
+        "ERROR: 10.1.1.1 client disconnected",
+        "WARNING: retrying",
+        "DEBUG: step 3",
+    ],
+)
+def test_a_level_is_no_exception_in_whose_traceback_another_writes(noise: str) -> None:
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/opt/app/pool.py", line 22, in take',
+        noise,
+        "    raise ValueError(name)",
+        noise,
+        "ValueError: block 7 is not free",
+    )
+
+    (clue,) = parse_incident_log([f"{line}\n".encode() for line in lines]).clues
+
+    assert (clue.detail, clue.line) == ("ValueError: block 7 is not free", 6)
+
+
 def test_utf_16_is_read() -> None:
     (clue,) = parse_incident_log(["free(): invalid pointer\r\n".encode("utf-16")]).clues
 
