@@ -25,6 +25,15 @@ RAISED = (
     "    replies.append(pipe.recv())",
     "EOFError",
 )
+FAULT = (
+    "(Worker_TP1 pid=32) INFO 01-15 08:12:41 [worker.py:59] ready",
+    "Fatal Python error: Segmentation fault",
+    "",
+    "Current thread 0x00007f1be0000740 (most recent call first):",
+    '  File "/opt/app/pool.py", line 22 in take',
+    "(EngineCore pid=30) ERROR 01-15 08:12:45 [core.py:75] Worker proc VllmWorker-1 died",
+    "(EngineCore pid=30) INFO 01-15 08:12:45 [core.py:90] worker process 32 exited with code -11",
+)
 STAMP = "2026-01-15T08:12:45.123456789Z"
 CLOTHES: dict[str, Callable[[str], str]] = {
     "bare": lambda line: line,
@@ -53,6 +62,27 @@ def test_the_worker_died_first_however_its_log_was_collected(clothes: str) -> No
         "EngineCore encountered a fatal error.",
         "EOFError",
     ]
+
+
+def test_a_ray_actor_did_not_die_of_what_its_children_write_through_it() -> None:
+    replica = "(ServeReplica:llm:app pid=777, ip=10.0.0.7) "
+
+    (incident,) = incidents_of(*(replica + line for line in FAULT))
+    death = incident.first_death
+
+    assert (death.pid, death.role, death.signal) == (32, ProcessRole.WORKER, "SIGSEGV")
+    assert death.python_function == "take"
+
+
+def test_what_vllms_engine_signs_is_its_own_though_it_forwards_rays_workers() -> None:
+    engine = "(EngineCore_DP0 pid=30) "
+
+    (incident,) = incidents_of(
+        f"{engine}(RayWorkerWrapper pid=77, ip=10.0.0.7) INFO 01-15 08:12:41 [w.py:5] ready",
+        *(engine + line for line in FAULT[1:5]),
+    )
+
+    assert (incident.first_death.pid, incident.first_death.role) == (30, ProcessRole.ENGINE_CORE)
 
 
 @pytest.mark.parametrize("stamp", ["", f"{STAMP} ", f"{STAMP} stderr F "])

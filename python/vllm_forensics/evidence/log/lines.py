@@ -107,6 +107,7 @@ PROCESS: Final = re.compile(
     r"\b(?:pid|PID)=(?P<pid>\d{1,9})(?P<rest>[^()]{0,80})\)"
     r"|\[(?:(?P<title>[\w.:-]{1,60}) )?pid=(?P<number>\d{1,9})\]"
 )
+_VLLMS: Final = re.compile(r"\W{0,2}(?:EngineCore|Worker|VllmWorker|A[Pp][Ii]Server)")
 # syslog's and journald's program[pid]: Open MPI's and UCX's [host:pid]
 _UNIT: Final = re.compile(
     r"(?:^| )(?:(?P<name>[^\s:\[\]=#]{1,64})\[(?P<pid>\d{1,9})\]:|\[[\w.-]{1,80}:(?P<mpi>\d{1,9})"
@@ -305,10 +306,26 @@ class _Writer(NamedTuple):
     pipe: tuple[int, str | None] | None = None
 
 
+def _outer_and_inner(tags: str) -> tuple[tuple[int, str | None] | None, re.Match[str] | None]:
+    """Whose pipe a line came through, and who signed it.
+
+    Ray signs all that an actor's children write with the actor's name. vLLM's processes sign what
+    they forward and what they write themselves alike: of them the outer one is no mere pipe.
+    """
+    first, last = None, None
+    for match in PROCESS.finditer(tags):
+        first, last = first or match, match
+    if first is None or first is last or first["pid"] is None or _VLLMS.match(first["name"]):
+        return None, last
+    number = last["pid"] or last["number"] if last is not None else None
+    name = first["name"].strip(" ,") or None
+    return ((int(first["pid"]), name) if number != first["pid"] else None), last
+
+
 @lru_cache(maxsize=4096)
 def _writer(tags: str) -> _Writer:
     # The innermost prefix is the writer's own.
-    process = next(reversed(list(PROCESS.finditer(tags))), None)
+    outer, process = _outer_and_inner(tags)
     unit = _UNIT.search(tags if process is None else tags[: process.start()].rstrip())
     pid = int(unit["pid"] or unit["mpi"]) if unit is not None else None
     if process is not None:
@@ -322,7 +339,7 @@ def _writer(tags: str) -> _Writer:
             "",
             tagged=process["pid"] is not None,
             signs=True,
-            pipe=(pid, unit["name"]) if unit is not None and pid is not None else None,
+            pipe=outer or ((pid, unit["name"]) if unit is not None and pid is not None else None),
         )
     if unit is not None:
         return _Writer(pid, unit["name"], str(pid), "")

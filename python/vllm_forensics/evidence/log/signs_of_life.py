@@ -90,7 +90,7 @@ class SignsOfLife:
         """
         if clue.writer_pid is None or (clue.writer_pid, clue.writer) not in self._pipes:
             return clue
-        return replace(clue, writer_pid=None, writer=None)
+        return replace(clue, writer_pid=None, writer=None, is_tagged=False)
 
     def _live(self, pid: int, line: int, name: str, time: str | None) -> None:
         life = self._lives.get(pid)
