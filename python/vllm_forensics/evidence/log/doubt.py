@@ -40,7 +40,8 @@ _WITNESS: Final = lazily(
 _DOUBT: Final = lazily(
     rf"(?i)(?<![\w-])(?:{_MAY}|can|should|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
     r"possib(?:le|ly|ility)|likely|chance|risk|ever|unless|whether|how to|handl(?:e[sd]?|ing)|"
-    r"like (?:an?|the)|either|without|no longer|no more|cannot|can't|reasons?|causes:|"
+    r"like (?:an?|the)|either|without|no longer|no more|cannot|can't|causes:|"
+    r"(?<!\bno )(?<!apparent )(?<!obvious )reasons?|"
     r"seem(?:s|ed)? to (?:cause|lead|result)|"
     rf"(?:any|every|each|(?<!\w )an?) \w{{1,20}} (?:that|which|who)|{MEND}{_FORM})(?![\w:-])"
 )

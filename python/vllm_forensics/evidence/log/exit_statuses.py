@@ -20,7 +20,7 @@ _TOLD: Final = (
     r"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{0,60}?)?"
     r"(?:\b(?:(?:[Ss]ub)?[Pp]rocess |[Pp][Ii][Dd][ =:]{1,2})(?P<pid>\d{1,9})\b\)?,? )?"
     rf"\b{_ENDED}(?: \w+)?[,:]?"
-    r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?:exit |return |status |error )?(?:code|status)"
+    r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?i:exit |return |status |error )?(?i:code|status)"
     rf"[ :=]{{1,3}}{_DEADLY}"
 )
 _TELLS: Final = (
@@ -184,6 +184,7 @@ STATUSES: Final = Family(
             _TOLD,
             ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
             ("code 15", "worker process 4242 exited with code 152"),
+            ("Code 13", "The serve container was terminated with Exit Code 137."),
             ("code: 13", "container exited with non-zero code: 137"),
             ("code=13", "Task exited with return code=139"),
             ("code -", "The child process exited with code -11"),

@@ -128,8 +128,8 @@ PYTHON: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\b(?P<name>[A-Z]\w{2,40}(?:-\d{1,20})?)\W{1,4})?(?:pid[ =:]{1,2}"
-                r"(?P<pid>\d{1,20})\W+)?"
+                r"(?:\b(?P<name>(?!Container\b)[A-Z]\w{2,40}(?:-\d{1,20})?)\W{1,4})?"
+                r"(?:pid[ =:]{1,2}(?P<pid>\d{1,20})\W+)?"
                 r"(?:(?<!\w)\w{1,60},? ){0,3}[Ee]xit ?[Cc]ode[ =:]{1,3}(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,

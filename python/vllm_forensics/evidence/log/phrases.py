@@ -224,7 +224,7 @@ def signal_in(text: str) -> str | None:
 def ended_by(status: int) -> tuple[str | None, int | None]:
     """Signal and exit status of what a parent or a shell reports: -11, 139 and 256 - 11 alike."""
     if status < 0:
-        return signal_in(str(-status)), status
+        return signal_in(str(-status if status > -128 else -status - 128)), status
     if 128 < status < 128 + 32:
         return signal_in(str(status - 128)), status
     return None, status

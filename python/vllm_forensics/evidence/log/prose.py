@@ -65,7 +65,8 @@ _CODE_OPENS: Final = re.compile(
 _RAISES: Final = re.compile(r"\s*(?:raise|throw|return) ")
 _KEY: Final = re.compile(r"(?:^|[{,\s])[A-Za-z_]\w{0,60}:$")
 _CALLED: Final = re.compile(
-    r"(?<![\w.])(?![A-Z]\w{0,60}(?:Error|Exception|Exit)\()[\w.\])>]{1,80}!?\([^()]{0,200}$"
+    r"(?<![\w.])(?!(?:\w{1,40}\.){0,6}[A-Z]\w{0,60}(?:Error|Exception|Exit|ProcessPool)\()"
+    r"[\w.\])>]{1,80}!?\([^()]{0,200}$"
 )
 """An exception's repr is what a log prints."""
 _LITERAL_ENDS: Final = re.compile(

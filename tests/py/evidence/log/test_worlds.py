@@ -4,7 +4,7 @@ import pytest
 
 from vllm_forensics.diagnosis.incident import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
-from vllm_forensics.model.incident import CauseClass, Death, ProcessRole
+from vllm_forensics.model.incident import CauseClass, ClueKind, Death, ProcessRole
 
 
 def death(log: str) -> Death:
@@ -388,3 +388,22 @@ def test_what_was_imported_is_the_place_where_nothing_else_was_typed() -> None:
 
     assert death(imported).python_function == "import pool"
     assert death(called).python_function is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# [test] `BrokenProcessPool` error in `test_serve`\n\npool.Error: A process in the "
+        "process pool was terminated abruptly while the future was running or pending.",
+        "# Pool\n\n[concurrent.futures.process.BrokenProcessPool('A process in the "
+        "process pool was terminated abruptly while the future was running or pending.'),",
+        "# Pods restart\n\nAll restart for no reason. It was terminated with Exit Code 137.",
+        "# Container exited with exit code -137",
+    ],
+)
+def test_what_is_told_of_a_childs_end_is_an_end(text: str) -> None:
+    clues = parse_incident_log([text.encode()]).clues
+
+    assert [clue.kind for clue in clues] == [ClueKind.CHILD]
+    assert clues[0].name is None
+    assert clues[0].signal in {None, "SIGKILL"}
