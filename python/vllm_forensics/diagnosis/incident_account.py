@@ -45,7 +45,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
     """The other clues to the same death, in the order of the log."""
     pid = subject_pid(first)
     found: list[Clue] = []
-    clues = _without_other_dumps(first, clues)
+    clues = _without_peers(first, _without_other_dumps(first, clues))
     last: dict[int | None, Clue] = {}
     for clue in clues:
         above = last.get(clue.writer_pid)
@@ -87,6 +87,19 @@ def _without_other_dumps(first: Clue, clues: Sequence[Clue]) -> Sequence[Clue]:
     if first.kind is ClueKind.HANG and len({clue.pid for clue in own}) == 1:
         spied = [clue for clue in spied if clue not in own[:1]]
     return [clue for clue in clues if clue not in spied]
+
+
+def _without_peers(first: Clue, clues: Sequence[Clue]) -> Sequence[Clue]:
+    """The clues; where a parent tells of several that died alike, one dump is each one's own."""
+    if subject_pid(first) is not None or first.of_another or first.kind not in OWN_WORDS:
+        return clues
+    alike = [clue for clue in clues if clue.signal == first.signal]
+    dead = {clue.pid for clue in alike if clue.kind is ClueKind.CHILD} - {None}
+    dumps = [one for one in alike if (one.kind, one.source) == (first.kind, first.source)]
+    if min(len(dead), len(dumps)) < 2:
+        return clues
+    peers = {id(one) for one in dumps if one is not first}
+    return [clue for clue in clues if id(clue) not in peers]
 
 
 def _was_sent(first: Clue, clue: Clue) -> bool:

@@ -254,6 +254,20 @@ def test_children_that_fail_at_once_are_not_named_by_each_others_headings() -> N
     ]
 
 
+def test_each_dump_of_children_that_died_alike_is_one_childs() -> None:
+    dump = ("Fatal Python error: Segmentation fault", *FAULT[2:5], "")
+    parent = "worker process {pid} exited with code -11"
+
+    alone = incident_of(*dump, *dump, parent.format(pid=31))
+    several = incident_of(*dump, *dump, parent.format(pid=31), parent.format(pid=32))
+
+    assert [line.line for line in alone.first_death.evidence] == [1, 6, 11]
+    assert [line.line for line in several.first_death.evidence] == [1, 11]
+    assert [(echo.line, echo.why) for echo in several.echoes][:1] == [
+        (6, "it ended after the first death")
+    ]
+
+
 def test_children_that_fail_one_after_the_other_are_named() -> None:
     incident = incident_of(
         *RAISED[2:7],
