@@ -161,7 +161,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
-    name = name or name_titled(first, reading) or _OF_ITSELF.get(first.source)
+    if name is None or name.lower() == "child":  # a child's kind says less than a title's name
+        name = name_titled(first, reading) or name or _OF_ITSELF.get(first.source)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.

@@ -376,3 +376,54 @@ def test_the_kernels_own_fault_is_no_programs() -> None:
         "The kernel died first, most likely of a fault in native code: "
         "a fault of the kernel itself: general protection fault: 0000 [#1]."
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "exit_", "signal"),
+    [
+        ("[15:55:55] INFO: Service exited with code 256 (by signal 11)", None, None, "SIGSEGV"),
+        ("launchd: gui/501/com.serve [42] exited due to exit(1)", "com.serve", 1, None),
+        ("launchd: system/com.serve [42] exited due to SIGSEGV | sent by exc", "com.serve", None,
+         "SIGSEGV"),
+    ],
+)  # fmt: skip
+def test_newer_supervisors_say_less(
+    line: str, name: str | None, exit_: int | None, signal: str | None
+) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.name, death.exit, death.signal) == (name, exit_, signal)
+
+
+def test_what_launchd_ends_itself_is_no_crash() -> None:
+    line = (
+        "com.apple.xpc.launchd[1] (com.apple.talagent[254]): Service exited due to SIGKILL | sent"
+    )
+
+    assert not incidents_of(f"Nov 19 12:54:37 box {line} by loginwindow[86]")
+
+
+def test_s6_says_what_it_lacks() -> None:
+    death = incident_of("s6-overlay-suexec: fatal: can only run as pid 1").first_death
+
+    assert (death.name, death.cause.kind) == ("s6-overlay-suexec", CauseClass.ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["In the logs, the last messages will be something like:", "We look for such lines, e.g.:"],
+)
+def test_what_a_log_will_look_like_is_not_proved(above: str) -> None:
+    line = "slurmstepd: *** JOB 42 ON n1 CANCELLED AT 2026-01-15T08:12:45 DUE TO JOB REQUEUE ***"
+    told = f"I run a cluster. {above}"
+    death = incident_of("# Our jobs stay alive", "", told, "", line).first_death
+
+    assert death.cause.certainty is not Certainty.PROVED
+
+
+def test_a_title_names_the_child() -> None:
+    death = incident_of(
+        "# pool 1.3 dumps core with signal 6", "", "Child process pid=42 terminated by signal: 6"
+    ).first_death
+
+    assert (death.name, death.signal) == ("pool", "SIGABRT")

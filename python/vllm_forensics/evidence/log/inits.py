@@ -22,7 +22,7 @@ _TOLD: Final = (
     ),
     (  # s6
         " (by signal ",
-        r"\b[Ss]ervice (?P<name>[\w.-]{1,80}) exited with code \d{1,3} \(by signal "
+        r"\b[Ss]ervice (?:(?P<name>[\w.-]{1,80}) )?exited with code \d{1,3} \(by signal "
         r"(?P<signal>[1-9]\d?)\)",
         "Service serve exited with code 256 (by signal 9)",
     ),
@@ -38,6 +38,13 @@ _TOLD: Final = (
         rf"(?:signal: )?{_FAULT}",
         "com.apple.xpc.launchd[1] (com.serve[4242]): Service exited due to SIGSEGV | sent by exc",
     ),
+    (  # and a newer one's
+        " exited due to ",
+        r"\b(?:gui|user|system|pid|login)/(?:\d{1,9}/)?(?P<name>[\w.-]{1,120}) "
+        r"\[(?:(?P<pid>\d{1,9})|[^\]]{0,20})\] exited due to "
+        rf"(?:exit\((?P<exit>[1-9]\d{{0,2}})\)|{_FAULT})",
+        "launchd: gui/501/com.serve [4242] exited due to exit(1)",
+    ),
     (  # honcho
         " stopped (rc=-",
         r"\b(?P<name>[\w-]{1,60}\.\d{1,4}) stopped \(rc=(?P<exit>-\d{1,2})\)",
@@ -51,5 +58,13 @@ _TOLD: Final = (
 )
 INITS: Final = Family(
     source="a supervisor",
-    phrases=tuple(Phrase(ClueKind.CHILD, *row, of_another=True) for row in _TOLD),
+    phrases=(
+        *(Phrase(ClueKind.CHILD, *row, of_another=True) for row in _TOLD),
+        Phrase(  # s6's programs, where the container is not what they need
+            ClueKind.ENVIRONMENT,
+            ": fatal: ",
+            r"\b(?P<name>s6-[a-z-]{2,40})\b[^:]{0,60}: fatal: (?P<detail>[^\"`]{3,120})",
+            "s6-overlay-suexec: fatal: can only run as pid 1",
+        ),
+    ),
 )

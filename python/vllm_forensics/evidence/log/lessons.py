@@ -151,7 +151,9 @@ _POSSIBLE: Final = re.compile(
 """What is shown below such a sentence may have been seen, or not."""
 _WISHED: Final = re.compile(
     r"(?i)\b(?:should|must|shall|will) (?:[\w-]{2,15} ){1,3}?(?:if|when|whenever)\b|"
-    r"\b(?:output|log|message|error)s? (?:may|might|could|would|should|will) (?:\w+ )?looks?\b"
+    r"\b(?:output|log|message|error)s? (?:may|might|could|would|should|will) (?:\w+ )?looks?\b|"
+    r"\b(?:will|would) be (?:something |similar )(?:like|to)\b|"
+    r"(?:\be\. ?g\.|\bfor (?:example|instance)|\bsuch as)\W{0,3}$"
 )
 """What a program is to do about it: somebody wishes for a change."""
 _BARE: Final = re.compile(r"#{3,6} [A-Za-z ]{4,40}\(core dumped\)\W{0,4}$")

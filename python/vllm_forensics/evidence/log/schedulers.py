@@ -39,10 +39,19 @@ _LIMITS: Final = (
         r"(?P<detail>TERM_\w{3,20}: job killed after reaching LSF .{1,60})",
         "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
     ),
-    (
-        " DUE TO TIME LIMIT",
-        r"\b(?P<detail>(?:JOB|STEP) \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} DUE TO TIME LIMIT)",
-        "slurmstepd: *** JOB 42 ON n1 CANCELLED AT 2026-01-15T08:12:45 DUE TO TIME LIMIT ***",
+    *(
+        (
+            needle,
+            r"\b(?P<detail>(?:JOB|STEP) \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40}"
+            rf"{needle}[A-Z ]{{0,20}}\b)",
+            f"slurmstepd: *** JOB 42 ON n1 CANCELLED AT 2026-01-15T08:12:45{needle} ***",
+        )
+        for needle in (
+            " DUE TO TIME LIMIT",
+            " DUE TO PREEMPT",
+            " DUE TO JOB REQUEUE",
+            " DUE TO NODE",
+        )
     ),
 )
 SCHEDULERS: Final = Family(
