@@ -32,9 +32,9 @@ HANDLERS: Final = (
     Form(
         writer="abseil, glog",
         example="    @     0x7f1be0001234        192  ns::f()",
-        pattern=r"\s*(?:PC: )?@\s+(?:0x[0-9a-f]+|[0-9a-f]{16})\s+(?:(?:\(unknown\)|\d{1,20})\s+)?"
-        r"(?P<function>\S.{0,400})",
-        begins="[@P]",
+        pattern=r"\s*(?:PC: |\(\)\s+)?@\s+(?:0x[0-9a-f]+|[0-9a-f]{16})\s+"
+        r"(?:(?:\(unknown\)|\d{1,20})\s+)?(?P<function>\S.{0,400})",
+        begins="[@P(]",
         holds="@",
     ),
     Form(

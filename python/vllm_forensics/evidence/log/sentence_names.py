@@ -28,7 +28,9 @@ _IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
 _VICTIM: Final = lazily(
     r"(?i)(?<=killed|rashes|rashed| kills|freeze|reezes| froze) "
     r"(?:(?:my|our|the|this|its)(?: entire| whole)?|entire|whole) [`\"']?(?P<name>[\w+-]{2,40})|"
-    r"(?<=rashes|rashed| kills) (?P<bare>python|server|kernel|interpreter)\b"
+    r"(?<=rashes|rashed| kills) (?P<bare>python|server|kernel|interpreter|supervisord|systemd|"
+    r"httpd|mysqld|mongod|etcd|sshd|containerd|dockerd|kubelet|nginx|postgres|redis|gunicorn|uwsgi|"
+    r"celery|raylet|vllm|sglang|ollama)\b"
 )
 """`celery killed my worker`, `take() crashes Python`: who died is named behind."""
 _PATH: Final = lazily(

@@ -117,3 +117,10 @@ def test_a_call_operators_name_is_whole() -> None:
 
     assert frame is not None
     assert frame.call.function == "ns::pool<int>::operator()"
+
+
+def test_a_prefix_that_was_taken_out_left_its_brackets() -> None:
+    frame = frame_in("()     @     0x7f0df0a15725         32  pool::join()")
+
+    assert frame is not None
+    assert frame.call.function == "pool::join()"

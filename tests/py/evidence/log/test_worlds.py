@@ -407,3 +407,14 @@ def test_what_is_told_of_a_childs_end_is_an_end(text: str) -> None:
     assert [clue.kind for clue in clues] == [ClueKind.CHILD]
     assert clues[0].name is None
     assert clues[0].signal in {None, "SIGKILL"}
+
+
+def test_a_title_names_the_daemon_that_something_crashes() -> None:
+    text = "# Killing a process that is gone crashes supervisord\n\n" + (
+        'Traceback (most recent call last):\n  File "/opt/pool.py", line 4, in kill\n'
+        "    os.kill(pid, sig)\nOSError: [Errno 3] No such process\n"
+    )
+    incident = explain_incident(parse_incident_log([text.encode()]), "log")
+
+    assert incident is not None
+    assert incident.first_death.name == "supervisord"
