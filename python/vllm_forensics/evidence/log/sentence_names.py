@@ -106,7 +106,8 @@ _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
 _OPENING: Final = lazily(
     r"\W{0,4}(?:(?:\[[^\]]{1,30}\]|(?:[A-Z]\w{1,12}\.? )?(?:[Bb]ug|BUG|[Ii]ssue)) ?:? ?){0,3}"
-    r"(?P<name>[\w.+-]{2,40}) (?:with|on|using|under|in|running|while|from) "
+    r"(?P<name>[\w.+-]{2,40}) (?:(?:binary|process|executable) )?"
+    r"(?:with|on|using|under|in|running|while|from) "
 )
 """`llama-server with a large model segfaults`: before what is said of it stands who."""
 _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")

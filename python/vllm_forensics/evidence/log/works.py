@@ -46,8 +46,8 @@ _WORKS: Final = lazily(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{
 _STATES: Final = lazily(
     r"(?i).{1,80}\bbut\b|"
     r"(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|leads? to|"
-    r"results? in|triggers|gives|throws|ends in|makes|is|was|gets|got|segfaults|crashes|aborts|"
-    r"dies|fails)\b"
+    r"results? in|triggers|gives|throws|ends in|makes|is|was|(?<!to )gets?|got|segfaults|crashes|"
+    r"aborts|dies|fails)\b"
 )
 """The clause has a verb of its own, so that its first word is none."""
 _IS_SO: Final = lazily(
@@ -84,7 +84,7 @@ _MAINTAINS: Final = lazily(
 
 def is_commits(title: str) -> bool:
     """Is it the subject of a commit, with a mark of what kind of change it is: `feat(pool): `?"""
-    return _COMMITS.match(title) is not None
+    return _COMMITS.match(title) is not None and _IS_SO.match(title) is None
 
 
 def is_marked(line: str) -> bool:
