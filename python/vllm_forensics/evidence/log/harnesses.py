@@ -166,7 +166,8 @@ COMPILERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "unable to execute command: ",
-            r"unable to execute command: (?P<signal>Segmentation fault|Aborted|Killed|Bus error|"
+            r"(?:(?<![\w.+-])(?P<name>[\w.+-]{1,40}): error: )?unable to execute command: "
+            r"(?P<signal>Segmentation fault|Aborted|Killed|Bus error|"
             r"Illegal instruction|Abort trap)",
             "clang++: error: unable to execute command: Segmentation fault: 11",
             of_another=True,

@@ -170,3 +170,24 @@ def test_a_launchers_words_may_be_typed() -> None:
     )
 
     assert first.signal == "SIGSEGV"
+
+
+def test_a_compilers_driver_names_itself() -> None:
+    first = death(
+        "[Crash] clang: error: unable to execute command: Segmentation fault (core dumped)"
+    )
+
+    assert (first.name, first.signal) == ("clang", "SIGSEGV")
+
+
+def test_what_node_ends_a_process_with_is_no_place() -> None:
+    first = death(
+        "FATAL ERROR: v8::FromJust Maybe value is Nothing.\n"
+        " 1: 0x10415a260 node::Abort() [/opt/bin/node]\n"
+        " 2: 0x10415a3e8 node::errors::TryCatchScope::~TryCatchScope() [/opt/bin/node]\n"
+        " 3: 0x10415a3e9 node::FatalError(char const*, char const*) [/opt/bin/node]\n"
+        " 4: 0x1042aabc8 v8::V8::FromJustIsNothing() [/opt/bin/node]\n"
+        " 5: 0x104203174 node::Pool::Take(node::Request*, int) [/opt/bin/node]\n"
+    )
+
+    assert first.function == "node::Pool::Take"
