@@ -418,3 +418,16 @@ def test_a_title_names_the_daemon_that_something_crashes() -> None:
 
     assert incident is not None
     assert incident.first_death.name == "supervisord"
+
+
+@pytest.mark.parametrize("head", ["pyo3_runtime.PanicException", "panic"])
+def test_what_an_exception_says_is_no_change(head: str) -> None:
+    title = f"# {head}: called `Option::unwrap()` on a `None` value"
+
+    assert parse_incident_log([title.encode()]).clues[0].kind is ClueKind.ABORT
+
+
+def test_a_prompt_may_lack_its_hosts_name() -> None:
+    text = "[root@ pool]# python3.11 serve.py\nIllegal instruction (core dumped)\n"
+
+    assert parse_incident_log([text.encode()]).clues[0].name == "python3.11"
