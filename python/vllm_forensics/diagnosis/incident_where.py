@@ -66,7 +66,8 @@ _PRINTERS: Final = re.compile(
 )
 """What printed the stack is no place, even where nothing else stands there."""
 _HANDLING: Final = re.compile(
-    r"(?i)\w*(?:signal|sig|crash|segv|seg_?fault|fault|exception|abort|terminate)_?(?:action_)?"
+    r"(?i)(?!faulthandler_thread$)\w*(?:signal|sig|crash|segv|seg_?fault|fault|exception|abort|terminate)"
+    r"_?(?:action_)?"
     r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
     r"seg_?fault|fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
     r"\w*assert(?:ion)?_?fail(?:ed|ure)?\w*"

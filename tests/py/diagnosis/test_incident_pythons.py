@@ -360,3 +360,26 @@ def test_people_tell_of_an_exception_of_macos_by_its_class() -> None:
     first = death("# GUI crashing on startup\n\nIt crashes with a `NSInvalidArgumentException`.\n")
 
     assert (first.signal, first.cause.kind) == ("SIGABRT", CauseClass.ABORT_EXCEPTION)
+
+
+def test_the_arguments_of_a_frame_may_take_more_lines() -> None:
+    first = death(
+        f"{GAVE_UP}#0  _PyFrame_GetCode (f=0xfffff7fea) at ./Include/internal/pycore_frame.h:94\n"
+        "#1  0x000000000076254c in dump_traceback (fd=fd@entry=2,\n"
+        "    tstate=tstate@entry=0xaeb528 <_PyRuntime+329832>,\n"
+        "    write_header=write_header@entry=0) at Python/traceback.c:1007\n"
+        "#2  0x0000000000762710 in take (pool=0x0,\n"
+        "    n=3) from /opt/app/_pool.so\n"
+    )
+
+    assert [(frame.function, frame.module) for frame in first.frames] == [
+        ("_PyFrame_GetCode", None),
+        ("dump_traceback", "python"),
+        ("take", "_pool.so"),
+    ]
+
+
+def test_the_script_that_somebody_runs_is_who_died() -> None:
+    first = death('# It fails\n\nRunning take.py fails with "Segmentation Fault" here.\n')
+
+    assert (first.signal, first.name) == ("SIGSEGV", "take.py")

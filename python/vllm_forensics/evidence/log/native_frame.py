@@ -38,6 +38,7 @@ _PYTHON: Final = "python"
 _BELOW: Final = ("at ", "from /", "/")
 _FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
 """gdb breaks long frames: the library stands on the next line."""
+_ARGUMENTS: Final = re.compile(r"^\s{4,20}[A-Za-z_]\w{0,60}(?:@entry)?=.{0,600}\) (?=at \S|from /)")
 _SOURCE: Final = re.compile(
     r"\s{4,20}at (?P<file>\S{1,240}?):(?P<line>\d{1,7})(?::\d{1,6})?$|"
     r"\s{1,12}(?P<go>[\w/.@~:\\-]{1,240}\.go):(?P<at>\d{1,7})(?: \+0x[0-9a-f]+)?$"
@@ -121,7 +122,11 @@ def _is_nameless(module: str | None) -> bool:
 
 def completed(call: NativeCall, text: str) -> NativeCall | None:
     """The call with what the line below it tells: its library or its source; None: nothing."""
-    if not text[:1].isspace() or not (text.lstrip().startswith(_BELOW) or ".go:" in text):
+    if not text[:1].isspace():
+        return None
+    # its arguments took more lines
+    text = _ARGUMENTS.sub("    ", text, count=1) if text.startswith("    ") else text
+    if not (text.lstrip().startswith(_BELOW) or ".go:" in text):
         return None
     if call.module is None and (told := _FROM.match(text)) is not None:
         return replace(call, module=base_name(told["module"]))

@@ -97,7 +97,8 @@ _NOBODY: Final = lazily(
 _STARTED: Final = lazily(
     r"(?i)\b(?:start|launch)ing (?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
     r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))|"
-    r"\brunning (?:the |my |our )?(?P<program>[\w.+-]{2,40}) (?:program|binary|executable)\b|"
+    r"\brunning (?:the |my |our )?[`\"']?(?P<program>[\w.+-]{2,40}"
+    r"(?: (?:program|binary|executable)\b|(?<=\.(?:py|sh))[`\"']?(?= )))|"
     r"\b(?:runn|execut|invok)ing (?:\w{1,12} )?(?P<quote>[`\"'])"
     r"(?P<command>(?:(?!(?P=quote)).){1,120} (?:(?!(?P=quote)).){1,120})(?P=quote)"
 )
@@ -155,7 +156,7 @@ def _started_in(text: str) -> str | None:
         return None
     if started["command"] is not None:
         return program_of_command(started["command"])
-    return somebody(started["name"] or started["program"])
+    return somebody((started["name"] or started["program"]).split(" ")[0])
 
 
 def somebody(name: str) -> str | None:
