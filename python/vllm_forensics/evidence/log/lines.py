@@ -170,9 +170,13 @@ def plain(raw: bytes) -> bytes:
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
-    parts = _PADDED.split(raw) if _PAD in raw else unflattened(raw) if len(raw) > _LONG else [raw]
-    if len(parts) > 1:
-        return [line for part in parts for line in log_lines(part, number)]
+    parts = _PADDED.split(raw) if _PAD in raw else [raw]
+    whole = [one for part in parts for one in (unflattened(part) if len(part) > _LONG else [part])]
+    return [line for part in whole for line in _written(part, number)]
+
+
+def _written(raw: bytes, number: int) -> list[LogLine]:
+    """One line that no copy joined: parted no further, for a part may be as long as the line."""
     if raw and raw[0] in _BEGIN_HEAD:
         line = _below_head(raw, number)
         if line is not None:

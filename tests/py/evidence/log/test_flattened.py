@@ -79,3 +79,11 @@ def test_frames_of_c10_in_one_line_are_parted() -> None:
     parts = unflattened(" ".join(map(frame.format, range(3))).encode())
 
     assert [part[:8] for part in parts] == [b"frame #0", b"frame #1", b"frame #2"]
+
+
+def test_a_line_whose_part_is_as_long_as_itself_is_parted_once() -> None:
+    """Two frames in one line, and nothing before them: parting it again and again never ended."""
+    line = f'  File "/{"a" * 90}.py", line 1, in fValueError: x     x = y File "'
+
+    assert line.encode() in unflattened(line.encode())
+    assert incident_of(f"Segmentation fault (core dumped)\n{line}\n").first_death is not None
