@@ -327,3 +327,13 @@ def test_who_waited_too_long_is_named_and_not_the_worker_that_it_ended_then() ->
     assert (death.pid, death.role) == (30, ProcessRole.ENGINE_CORE)
     assert death.cause.kind is CauseClass.HANG
     assert [echo.line for echo in incident.echoes] == [7]
+
+
+def test_json_in_a_container_runtimes_json_is_read() -> None:
+    own = json.dumps({"level": "error", "msg": "worker failed", "exc_info": STACK, "pid": 32})
+
+    death = incident_of(json.dumps({"log": f"{own}\n", "stream": "stderr", "time": STAMP}))
+
+    assert death.first_death.pid == 32
+    assert death.first_death.python_function == "take"
+    assert death.first_death.evidence[0].text == "ValueError: block 7 is not free"

@@ -34,6 +34,8 @@ _MARKDOWN: Final = re.compile(r"\\([*_<>\[\]])")
 _BOX: Final = ("\u2502", "\u2503")
 _BOXES: Final = re.compile("[ \t]{0,400}[\u2502\u2503]{2} ?")
 """Where two lines of a window were joined when it was copied."""
+_NESTED: Final = 2
+"""A container runtime puts the lines of a program that writes JSON into JSON of its own."""
 _MAX_INDENT: Final = 8
 _DRIVE: Final = re.compile(r"[A-Za-z]:\\")
 _MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
@@ -56,12 +58,14 @@ def logical_lines(raw: bytes) -> list[tuple[str, str]]:
     else:
         text = plain_text(_uncolored(text.replace("\0", "")).rstrip("\r"))
         stream, text = strip_prefixes(_unboxed(text))
-    if text.startswith("{") and text.rstrip().endswith("}"):
-        inner = from_json(text)
-        if inner is not None:
-            tag, text = inner
-            own, text = strip_prefixes(_uncolored(text.replace("\0", "")))
-            stream = f"{stream}{tag} {own}" if own else stream + tag
+    for _ in range(_NESTED):
+        is_json = text.startswith("{") and text.rstrip().endswith("}")
+        inner = from_json(text) if is_json else None
+        if inner is None:
+            break
+        tag, text = inner
+        own, text = strip_prefixes(_uncolored(text.replace("\0", "")))
+        stream = " ".join(filter(None, (stream, tag, own)))
     return _split(stream, text)
 
 
