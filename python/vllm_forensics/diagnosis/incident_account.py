@@ -128,7 +128,8 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return pid is not None and clue.pid == pid
     if clue.kind is ClueKind.NOT_MEMORY:
         is_sent = clue.source == "the shell" and first.signal == "SIGKILL"
-        return (is_sent or first.source == clue.source) and distance < RECORD
+        is_of_record = any(one.source == clue.source for one in (first, *found))
+        return (is_sent or is_of_record) and distance < RECORD
     if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
         return False  # another process's
     if clue.source == "python" and (

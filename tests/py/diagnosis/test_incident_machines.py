@@ -427,3 +427,23 @@ def test_a_title_names_the_child() -> None:
     ).first_death
 
     assert (death.name, death.signal) == ("pool", "SIGABRT")
+
+
+def test_a_container_that_denies_a_lack_of_memory_is_heard_below_what_people_say() -> None:
+    death = incident_of(
+        "It stops after an hour with exit code 137",
+        "",
+        "State:{",
+        "ExitCode:137,",
+        "OOMKilled:false,",
+        "}",
+    ).first_death
+
+    assert (death.exit, death.cause.kind) == (137, CauseClass.UNKNOWN)
+
+
+def test_openwrts_init_names_what_it_gave_up() -> None:
+    line = "daemon.info procd: Instance serve::instance1 s in a crash loop 6 crashes, 0 seconds"
+    death = incident_of(f"Sat Feb  1 17:55:45 2020 {line} since last crash").first_death
+
+    assert (death.name, death.signal) == ("serve", None)

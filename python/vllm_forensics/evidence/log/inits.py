@@ -45,6 +45,12 @@ _TOLD: Final = (
         rf"(?:exit\((?P<exit>[1-9]\d{{0,2}})\)|{_FAULT})",
         "launchd: gui/501/com.serve [4242] exited due to exit(1)",
     ),
+    (  # OpenWrt's procd, with its own slip of the pen
+        " in a crash loop ",
+        r"\b[Ii]nstance (?P<name>[\w.-]{1,80})::\S{1,80} (?:i?s )?(?P<detail>in a crash loop "
+        r"\d{1,6} crashes)",
+        "procd: Instance serve::instance1 s in a crash loop 6 crashes, 0 seconds since last crash",
+    ),
     (  # honcho
         " stopped (rc=-",
         r"\b(?P<name>[\w-]{1,60}\.\d{1,4}) stopped \(rc=(?P<exit>-\d{1,2})\)",
