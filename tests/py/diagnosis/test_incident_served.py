@@ -152,6 +152,7 @@ def test_an_exceptions_frames_of_tensorrt_are_read_without_its_words() -> None:
         ("Eval bug: llama-server with a large model eventually segfaults", "llama-server"),
         ("[Bug]: vllm on two nodes crashes", "vllm"),
         ("[Bug] llama-server binary in the image crashes", "llama-server"),
+        ('llama-server in the image crashes with "Illegal instruction"', "llama-server"),
         ("run a model get ERROR: \"Stub process 'pool_0' is not healthy.\"", "Stub"),
         ("[User] Using server.exe, but the server.exe crash", "server.exe"),
     ],

@@ -98,7 +98,7 @@ _ENTITY: Final = re.compile(rb"&(?:lt|gt|amp|quot|#39);")
 _ENTITIES: Final = {b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&", b"&quot;": b'"', b"&#39;": b"'"}
 _SHORT: Final = 300
 """Longer lines are not worth keeping."""
-_LONG: Final = 100
+_LONG: Final = 150
 """Shorter lines were not made of several."""
 _TIME_ZONE: Final = 160
 """So far into a line a time is looked for."""

@@ -138,7 +138,8 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
-    begun = _started_in(text) or (_opening_of(text) if is_verb else None)
+    is_said = is_verb or _DIES.search(before) is not None
+    begun = _started_in(text) or (_opening_of(text) if is_said else None)
     return begun or _subject_of(text, before, is_verb=is_verb)
 
 
