@@ -52,8 +52,8 @@ _LAST_LINES: Final = 8
 _IMPORT: Final = "<frozen importlib"
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
-_OF_ITSELF: Final = {OOPS: "kernel"}
-"""Who died where its own record names no process."""
+_OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel"}
+"""Who died where its own record of a fault names no process."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _NUMBER: Final = re.compile(r"\d+")
@@ -162,7 +162,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
-        name = name_titled(first, reading) or name or _OF_ITSELF.get(first.source)
+        name = name_titled(first, reading) or name or _OF_ITSELF.get((first.kind, first.source))
     role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
