@@ -40,9 +40,9 @@ def test_every_architecture_counts_its_faults_and_says_where(heading: str, regis
         ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [serve:4242]", 4242, "serve"),
         ("BUG: soft lockup - CPU#3 stuck for 67s! [take/3:7]", 7, "take/3"),
         ("INFO: task serve:4242 blocked for more than 120 seconds.", 4242, "serve"),
-        ("NMI watchdog: Watchdog detected hard LOCKUP on cpu 3", None, "kernel"),
+        ("NMI watchdog: Watchdog detected hard LOCKUP on cpu 3", None, None),
         ("task serve:4242 blocked for more than 245 seconds.", 4242, "serve"),
-        ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", None, "kernel"),
+        ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", None, None),
     ],
 )
 def test_a_cpu_that_is_kept_is_a_hang(line: str, pid: int | None, name: str | None) -> None:
