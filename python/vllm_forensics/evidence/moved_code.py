@@ -19,6 +19,8 @@ _PLACE_IN_PAGE: Final = (1 << 12) - 1
 _LOWEST: Final = 1 << 33
 _HIGHEST: Final = 1 << 62
 """Between them no target wraps around, which no instruction puts further away than 4 GiB."""
+_FARTHEST: Final = (1 << 32) + (1 << 12)
+"""What seems further away has wrapped around, as all of i386's does above 4 GiB."""
 _KEPT: Final = 32_768
 _BYTES_A_STEP: Final = 64
 """Code that holds no instruction takes memory too."""
@@ -82,6 +84,8 @@ def _step(here: Instruction, there: Instruction) -> _Step | None:
     if back == here:
         return _Step(here, None, None)
     for position, operand in enumerate(here.operands):
+        if abs(operand.displacement - here.address) > _FARTHEST:
+            continue
         step = _Step(here, position, None)
         if _moved(step, _ELSEWHERE) == there:
             return step

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vllm_forensics.evidence.instructions import decode
@@ -67,6 +67,7 @@ def test_moved_code_is_what_the_decoder_says_of_it_and_is_not_decoded(
 
 
 @settings(deadline=None, max_examples=300)
+@example(b"p\x00", Architecture.I386, 3 << 32 | 8, 2 << 32)  # a target that wraps around
 @given(
     st.binary(max_size=48),
     st.sampled_from(list(Architecture)),
