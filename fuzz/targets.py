@@ -37,9 +37,9 @@ def sanitizer() -> Target:
 def incident_log() -> Target:
     """Any log of a death, cut into two pieces; what is concluded from it, and what is joined."""
     scan = importlib.import_module("vllm_forensics.evidence.log.scan")
-    incident = importlib.import_module("vllm_forensics.diagnosis.incident")
-    statement = importlib.import_module("vllm_forensics.diagnosis.statement")
-    joined = importlib.import_module("vllm_forensics.diagnosis.joined")
+    incident = importlib.import_module("vllm_forensics.diagnosis.incident.explain")
+    statement = importlib.import_module("vllm_forensics.diagnosis.joined.statement")
+    joined = importlib.import_module("vllm_forensics.diagnosis.joined.explain")
     source_kind = importlib.import_module("vllm_forensics.evidence.source_kind")
 
     def one(data: bytes) -> None:

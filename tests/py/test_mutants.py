@@ -144,22 +144,22 @@ MUTANTS = {
         tests=("outside",),
     ),
     "arguments are part of a name": Mutant(
-        module="sanitizer_names",
+        module="sanitizer/names",
         old='name = _SPACES.sub(" ", _without_groups(name)).strip()',
         new='name = _SPACES.sub(" ", name).strip()',
-        tests=("sanitizer_names",),
+        tests=("sanitizer/names",),
     ),
     "a race has a first access": Mutant(
-        module="sanitizer_signature",
+        module="sanitizer/signature",
         old="pair = sorted((_joined(use), _joined(other)))",
         new="pair = [_joined(use), _joined(other)]",
-        tests=("sanitizer_signature",),
+        tests=("sanitizer/signature",),
     ),
     "the fourth frame counts": Mutant(
-        module="sanitizer_signature",
+        module="sanitizer/signature",
         old="USE_FRAMES: Final = 3",
         new="USE_FRAMES: Final = 4",
-        tests=("sanitizer_signature",),
+        tests=("sanitizer/signature",),
     ),
     "a pattern begins where the text does": Mutant(
         module="suppressed",
@@ -174,58 +174,58 @@ MUTANTS = {
         tests=("sanitized",),
     ),
     "any runtime of an aborted process came too late": Mutant(
-        module="sanitizer_traps",
+        module="sanitizer/traps",
         old='if runtimes and "_dl_init" in functions:',
         new="if runtimes:",
         tests=("sanitized",),
     ),
     "new compilers cannot stand wide addresses": Mutant(
-        module="sanitizer_machine",
+        module="sanitizer/machine",
         old="and compiler.major <= _NARROW_SHADOW.get(compiler.name, 0)",
         new="and compiler.major",
         tests=("machine_checks",),
     ),
     "times apart are one process": Mutant(
-        module="lives",
+        module="joined/lives",
         old="if apart > APART_S:",
         new="if apart > 1000 * APART_S:",
-        tests=("joined",),
+        tests=("joined/explain",),
     ),
     "two machines are one": Mutant(
-        module="lives",
+        module="joined/lives",
         old="if None not in {one.host, other.host} and one.host != other.host:",
         new="if None in {one.host, other.host} and one.host != other.host:",
-        tests=("joined",),
+        tests=("joined/explain",),
     ),
     "what a handler sent is the first fault": Mutant(
-        module="statement_traces",
+        module="joined/statement_traces",
         old="cause, fault.name if fault is not None else signal, sent)",
         new="cause, signal, sent)",
-        tests=("joined",),
+        tests=("joined/explain",),
     ),
     "two restarts are one incident": Mutant(
-        module="incidents_apart",
+        module="joined/incidents_apart",
         old="if any(lives.get(source, life) != life for source, life in self._lives.items()):",
         new="if any(lives.get(source, life) is None for source, life in self._lives.items()):",
-        tests=("incidents_apart",),
+        tests=("joined/incidents_apart",),
     ),
     "two hosts are one incident": Mutant(
-        module="incidents_apart",
+        module="joined/incidents_apart",
         old="if len(self._hosts | other._hosts) > 1:",
         new="if len(self._hosts & other._hosts) > 1:",
-        tests=("incidents_apart",),
+        tests=("joined/incidents_apart",),
     ),
     "one library is one bug": Mutant(
-        module="same_bug",
+        module="joined/same_bug",
         old="where = (death.function, None if death.function else offset, death.python_function)",
         new="where = (death.function, death.module, death.python_function)",
-        tests=("incidents_apart",),
+        tests=("joined/incidents_apart",),
     ),
     "one source contradicts itself": Mutant(
-        module="agreement",
+        module="joined/agreement",
         old="if other is not None and other.source > one.source:",
         new="if other is not None and other.source == one.source:",
-        tests=("joined",),
+        tests=("joined/explain",),
     ),
 }  # fmt: skip
 
@@ -241,7 +241,10 @@ def run_tests(folder: Path, mutant: Mutant | None, names: tuple[str, ...]) -> tu
         assert text.count(mutant.old) == 1, f"the mutant does not fit any more: {mutant.old}"
         path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     (folder / "copy_first.py").write_text(PLUGIN.format(copy=str(folder)), encoding="utf-8")
-    files = [str(TESTS / "diagnosis" / f"test_{name}.py") for name in names]
+    files = [
+        str(TESTS / "diagnosis" / Path(name).parent / f"test_{Path(name).name}.py")
+        for name in names
+    ]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")
     }

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Final
 
-from vllm_forensics.diagnosis.sanitizer_machine import judge_sanitizers
+from vllm_forensics.diagnosis.sanitizer.machine import judge_sanitizers
 from vllm_forensics.diagnosis.wording import size_text
 from vllm_forensics.model.machine import Check, MachineFacts, Verdict
 

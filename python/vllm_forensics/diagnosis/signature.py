@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import is_ending, is_own, is_raising
-from vllm_forensics.diagnosis.sanitizer_names import stable_name
+from vllm_forensics.diagnosis.sanitizer.names import stable_name
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.process import Signal
 from vllm_forensics.model.report import Crash

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.address_history import Covering, covering_call
-from vllm_forensics.diagnosis.traced_processes import Lineage, lineage_of
+from vllm_forensics.diagnosis.joined.traced_processes import Lineage, lineage_of
 from vllm_forensics.diagnosis.wording import size_text
 from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.syscalls import (

@@ -10,11 +10,11 @@ from typing import Final
 from vllm_forensics.capture.compressed import Source as CompressedSource
 from vllm_forensics.capture.evidence_files import EvidenceFile
 from vllm_forensics.capture.logs import Log, open_logs, read_log
-from vllm_forensics.diagnosis.incident_names import with_numbers
-from vllm_forensics.diagnosis.incident_threads import with_processes
-from vllm_forensics.diagnosis.statement import Statement, of_log, of_report
-from vllm_forensics.diagnosis.statement_core import of_core
-from vllm_forensics.diagnosis.statement_traces import of_supervisor, of_trace
+from vllm_forensics.diagnosis.incident.names import with_numbers
+from vllm_forensics.diagnosis.incident.threads import with_processes
+from vllm_forensics.diagnosis.joined.statement import Statement, of_log, of_report
+from vllm_forensics.diagnosis.joined.statement_core import of_core
+from vllm_forensics.diagnosis.joined.statement_traces import of_supervisor, of_trace
 from vllm_forensics.diagnosis.syscalls import explain_syscalls
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.journal_text import as_log

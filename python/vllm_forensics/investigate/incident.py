@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vllm_forensics.capture.compressed import Source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
-from vllm_forensics.diagnosis.incident import explain_incidents
+from vllm_forensics.diagnosis.incident.explain import explain_incidents
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.journal_text import as_log
 from vllm_forensics.evidence.log.scan import parse_incident_log

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vllm_forensics.capture.evidence_files import EvidenceFile, find_evidence
-from vllm_forensics.diagnosis.joined import join, report_of
-from vllm_forensics.diagnosis.statement import Statement
+from vllm_forensics.diagnosis.joined.explain import join, report_of
+from vllm_forensics.diagnosis.joined.statement import Statement
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.source_kind import HEAD
 from vllm_forensics.investigate.evidence_sources import Found, of_crash, of_text

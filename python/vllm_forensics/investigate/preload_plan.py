@@ -17,7 +17,7 @@ from vllm_forensics.capture.sanitizer_runtime import (
     runtimes_of,
     standard_library,
 )
-from vllm_forensics.diagnosis.sanitizer_traps import ALLOCATORS
+from vllm_forensics.diagnosis.sanitizer.traps import ALLOCATORS
 from vllm_forensics.errors import EvidenceError, ToolError, UsageError
 from vllm_forensics.evidence.needed import needed_libraries
 

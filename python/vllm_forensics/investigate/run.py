@@ -11,8 +11,8 @@ from vllm_forensics.capture.kernel_log import out_of_memory_kills
 from vllm_forensics.capture.strace import StracedResult, find_kernel_cores
 from vllm_forensics.capture.supervisor import SupervisedResult
 from vllm_forensics.diagnosis.endings import explain_endings
+from vllm_forensics.diagnosis.joined.traced_processes import lineage_of
 from vllm_forensics.diagnosis.syscalls import explain_syscalls
-from vllm_forensics.diagnosis.traced_processes import lineage_of
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.evidence.supervisor_log import parse_supervisor_log
 from vllm_forensics.investigate.triage import TriageOptions, triage

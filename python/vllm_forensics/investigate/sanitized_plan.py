@@ -12,7 +12,7 @@ from vllm_forensics.capture.interpreters import PythonCommand, python_command
 from vllm_forensics.capture.process import find_program
 from vllm_forensics.capture.sanitizer_options import is_writable_prefix
 from vllm_forensics.capture.sanitizer_runtime import symbolizer_path
-from vllm_forensics.diagnosis.sanitizer_traps import LOG_PATH
+from vllm_forensics.diagnosis.sanitizer.traps import LOG_PATH
 from vllm_forensics.errors import UsageError
 from vllm_forensics.evidence.build_manifest import MANIFEST_NAME, parse_build_manifest
 from vllm_forensics.investigate.preload_plan import (

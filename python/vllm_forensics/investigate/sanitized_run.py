@@ -11,7 +11,7 @@ from typing import Final
 from vllm_forensics.capture.logs import find_logs
 from vllm_forensics.capture.sanitized_program import read_head, read_python_stacks, start_once
 from vllm_forensics.diagnosis.sanitized import conclude_run, verdict
-from vllm_forensics.diagnosis.sanitizer_traps import find_traps, trap_of_abort
+from vllm_forensics.diagnosis.sanitizer.traps import find_traps, trap_of_abort
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.python_stack import parse_python_stacks
 from vllm_forensics.investigate.sanitizer import AsanOptions, investigate_logs

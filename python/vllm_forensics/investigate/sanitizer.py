@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from vllm_forensics.capture.files import is_regular_file, read_source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, repository_root
-from vllm_forensics.diagnosis.sanitizer import explain_report
-from vllm_forensics.diagnosis.sanitizer_frames import IsOwn, own_by_default
-from vllm_forensics.diagnosis.sanitizer_sieve import Sieve
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
+from vllm_forensics.diagnosis.sanitizer.frames import IsOwn, own_by_default
+from vllm_forensics.diagnosis.sanitizer.sieve import Sieve
 from vllm_forensics.errors import UsageError
 from vllm_forensics.investigate.sanitizer_inputs import read_baseline, read_suppressions
 from vllm_forensics.investigate.sanitizer_logs import read_logs

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from vllm_forensics.capture.sanitizer_options import options_text, parse_options
-from vllm_forensics.diagnosis.sanitizer_traps import LINK_ORDER_REFUSED
+from vllm_forensics.diagnosis.sanitizer.traps import LINK_ORDER_REFUSED
 from vllm_forensics.errors import UsageError
 
 EXIT_STATUS: Final = 86

@@ -6,7 +6,7 @@ import itertools
 from typing import Final
 
 from vllm_forensics.capture.logs import STANDARD_INPUT, read_log
-from vllm_forensics.diagnosis.sanitizer import explain_report
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.baseline import REMEDY, parse_baseline
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log

@@ -9,9 +9,9 @@ from typing import Final
 
 from vllm_forensics.capture.files import is_regular_file
 from vllm_forensics.capture.logs import find_logs, read_log
-from vllm_forensics.diagnosis.sanitizer_sieve import with_leaks
-from vllm_forensics.diagnosis.sanitizer_signature import leak_signature, signature_of
-from vllm_forensics.diagnosis.sanitizer_why import why_reports, why_signatures
+from vllm_forensics.diagnosis.sanitizer.sieve import with_leaks
+from vllm_forensics.diagnosis.sanitizer.signature import leak_signature, signature_of
+from vllm_forensics.diagnosis.sanitizer.why import why_reports, why_signatures
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import PrintedReport, Role

@@ -7,7 +7,7 @@ from tests.py.support.reports import null_crash
 from tests.py.support.sanitized import PLAN, a_report, python_stack
 
 from vllm_forensics.diagnosis.sanitized import conclude_run, verdict
-from vllm_forensics.diagnosis.sanitizer_traps import trap_of_abort
+from vllm_forensics.diagnosis.sanitizer.traps import trap_of_abort
 from vllm_forensics.model.finding import FaultKind
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.sanitized import PythonThread

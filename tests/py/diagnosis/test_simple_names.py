@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_forensics.diagnosis import sanitizer_names
+from vllm_forensics.diagnosis.sanitizer import names as sanitizer_names
 
 PARTS = (
     *("a", "b_c", "h0123456789abcdef", "::", "std", "__1", "(int, char*)", "()", "(a::b*)"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.py.evidence.sanitizer.exam import SAMPLES
 
-from vllm_forensics.diagnosis.sanitizer import explain_report
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
 from vllm_forensics.diagnosis.suppressed import matches_pattern, suppresses, suppresses_leak
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import ExplainedReport

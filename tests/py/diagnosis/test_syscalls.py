@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from vllm_forensics.diagnosis.joined.traced_processes import lineage_of
 from vllm_forensics.diagnosis.syscalls import explain_syscalls
-from vllm_forensics.diagnosis.traced_processes import lineage_of
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.model.syscalls import SyscallFinding, SyscallKind
 

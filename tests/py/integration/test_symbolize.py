@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from vllm_forensics.capture.symbolizer import installed_symbolizers
-from vllm_forensics.diagnosis.sanitizer import explain_report
-from vllm_forensics.diagnosis.sanitizer_names import stable_name
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
+from vllm_forensics.diagnosis.sanitizer.names import stable_name
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.investigate.sanitizer_locations import with_locations
 from vllm_forensics.investigate.symbolize import Symbolizer

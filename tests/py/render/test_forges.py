@@ -13,7 +13,7 @@ from tests.py.evidence.sanitizer.exam import EXPECTED
 from tests.py.render.sarif_schema import SCHEMA
 from tests.py.render.test_sanitizer import answer_of
 
-from vllm_forensics.diagnosis.sanitizer import explain_report
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.report import Failure
 from vllm_forensics.model.sanitizer import ExplainedLog, SanitizerAnswer, SanitizerGroup

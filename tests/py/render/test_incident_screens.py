@@ -7,11 +7,11 @@ import pytest
 from tests.py.support.reports import null_crash
 from tests.py.support.snapshots import compare, too_wide, without_escapes
 
-from vllm_forensics.diagnosis.incident import explain_incidents
-from vllm_forensics.diagnosis.joined import join, report_of
-from vllm_forensics.diagnosis.statement import of_log
-from vllm_forensics.diagnosis.statement_core import of_core
-from vllm_forensics.diagnosis.statement_traces import of_trace
+from vllm_forensics.diagnosis.incident.explain import explain_incidents
+from vllm_forensics.diagnosis.joined.explain import join, report_of
+from vllm_forensics.diagnosis.joined.statement import of_log
+from vllm_forensics.diagnosis.joined.statement_core import of_core
+from vllm_forensics.diagnosis.joined.statement_traces import of_trace
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.strace import parse_strace_log
 from vllm_forensics.model.incident import IncidentAnswer

@@ -6,7 +6,7 @@ import pytest
 from tests.py.evidence.sanitizer.exam import EXPECTED, SAMPLES
 from tests.py.support.snapshots import too_wide
 
-from vllm_forensics.diagnosis.sanitizer import explain_report
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import ExplainedLog, SanitizerAnswer, SanitizerGroup
 from vllm_forensics.render.clean import clean

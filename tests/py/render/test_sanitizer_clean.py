@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_forensics.diagnosis.sanitizer import explain_report
+from vllm_forensics.diagnosis.sanitizer.explain import explain_report
 from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 from vllm_forensics.model.sanitizer import (
     ExplainedLog,

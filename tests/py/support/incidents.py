@@ -1,6 +1,6 @@
 """What `forensics log` makes of a few lines."""
 
-from vllm_forensics.diagnosis.incident import explain_incident, explain_incidents
+from vllm_forensics.diagnosis.incident.explain import explain_incident, explain_incidents
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import Incident, IncidentReading
 

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from vllm_forensics.evidence.log.accelerators import GPU, WATCHDOG
-from vllm_forensics.evidence.log.apple import APPLE
-from vllm_forensics.evidence.log.containers import CONTAINERS
-from vllm_forensics.evidence.log.coredumps import COREDUMPS
-from vllm_forensics.evidence.log.daemons import DAEMONS, POSTGRES, RUNNERS
-from vllm_forensics.evidence.log.engine import VLLM
-from vllm_forensics.evidence.log.exit_statuses import STATUSES
-from vllm_forensics.evidence.log.faulthandler import DUMPS
-from vllm_forensics.evidence.log.glibc import GLIBC
-from vllm_forensics.evidence.log.handler_frames import HANDLER_FRAMES, PANIC_FRAMES
-from vllm_forensics.evidence.log.harnesses import COMPILERS, LIMITS, NOTEBOOKS, SERVERS, TESTS
-from vllm_forensics.evidence.log.inits import INITS
-from vllm_forensics.evidence.log.interpreters import ENDS, FAULTS
-from vllm_forensics.evidence.log.kernel import KERNEL
-from vllm_forensics.evidence.log.kernels_abroad import KERNELS_ABROAD
-from vllm_forensics.evidence.log.languages import (
+from vllm_forensics.evidence.log.phrases import PhraseBook
+from vllm_forensics.evidence.log.stacks.faulthandler import DUMPS
+from vllm_forensics.evidence.log.stacks.handler_frames import HANDLER_FRAMES, PANIC_FRAMES
+from vllm_forensics.evidence.log.traced import STRACE
+from vllm_forensics.evidence.log.writers.accelerators import GPU, WATCHDOG
+from vllm_forensics.evidence.log.writers.apple import APPLE
+from vllm_forensics.evidence.log.writers.containers import CONTAINERS
+from vllm_forensics.evidence.log.writers.coredumps import COREDUMPS
+from vllm_forensics.evidence.log.writers.daemons import DAEMONS, POSTGRES, RUNNERS
+from vllm_forensics.evidence.log.writers.engine import VLLM
+from vllm_forensics.evidence.log.writers.exit_statuses import STATUSES
+from vllm_forensics.evidence.log.writers.glibc import GLIBC
+from vllm_forensics.evidence.log.writers.harnesses import (
+    COMPILERS,
+    LIMITS,
+    NOTEBOOKS,
+    SERVERS,
+    TESTS,
+)
+from vllm_forensics.evidence.log.writers.inits import INITS
+from vllm_forensics.evidence.log.writers.interpreters import ENDS, FAULTS
+from vllm_forensics.evidence.log.writers.kernel import KERNEL
+from vllm_forensics.evidence.log.writers.kernels_abroad import KERNELS_ABROAD
+from vllm_forensics.evidence.log.writers.languages import (
     ANDROID,
     BACKWARD,
     FRAMEWORKS,
@@ -31,16 +39,15 @@ from vllm_forensics.evidence.log.languages import (
     TVM,
     R,
 )
-from vllm_forensics.evidence.log.launchers import BATCH, MACHINE
-from vllm_forensics.evidence.log.masters import MASTERS
-from vllm_forensics.evidence.log.oops import KERNELS
-from vllm_forensics.evidence.log.parents import PYTHON, RAY
-from vllm_forensics.evidence.log.phrases import PhraseBook
-from vllm_forensics.evidence.log.runtimes import CXX, HANDLERS, PANICS
-from vllm_forensics.evidence.log.schedulers import SCHEDULERS
-from vllm_forensics.evidence.log.services import LOADER, SHARED_MEMORY, SHELL
-from vllm_forensics.evidence.log.shells import ABROAD, RESTARTS, SENDERS
-from vllm_forensics.evidence.log.strangers import (
+from vllm_forensics.evidence.log.writers.launchers import BATCH, MACHINE
+from vllm_forensics.evidence.log.writers.masters import MASTERS
+from vllm_forensics.evidence.log.writers.oops import KERNELS
+from vllm_forensics.evidence.log.writers.parents import PYTHON, RAY
+from vllm_forensics.evidence.log.writers.runtimes import CXX, HANDLERS, PANICS
+from vllm_forensics.evidence.log.writers.schedulers import SCHEDULERS
+from vllm_forensics.evidence.log.writers.services import LOADER, SHARED_MEMORY, SHELL
+from vllm_forensics.evidence.log.writers.shells import ABROAD, RESTARTS, SENDERS
+from vllm_forensics.evidence.log.writers.strangers import (
     BROWSERS,
     DATABASES,
     DOTNET,
@@ -48,9 +55,8 @@ from vllm_forensics.evidence.log.strangers import (
     INTERPRETERS,
     MINIDUMPS,
 )
-from vllm_forensics.evidence.log.systemd import SYSTEMD
-from vllm_forensics.evidence.log.toolkits import QT, TCL
-from vllm_forensics.evidence.log.traced import STRACE
+from vllm_forensics.evidence.log.writers.systemd import SYSTEMD
+from vllm_forensics.evidence.log.writers.toolkits import QT, TCL
 
 FAMILIES: Final = (
     KERNEL, KERNELS_ABROAD, KERNELS,

@@ -6,28 +6,30 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from vllm_forensics.evidence.log import faulthandler, py_spy, python_traceback, transcript, windows
-from vllm_forensics.evidence.log.debugger_python import HEADING
-from vllm_forensics.evidence.log.faulthandler import FaultBlock, open_fault
-from vllm_forensics.evidence.log.kernel_record import KernelRecord
+from vllm_forensics.evidence.log import transcript
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.native_stack import (
+from vllm_forensics.evidence.log.needles import Words
+from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.stacks import faulthandler, py_spy, python_traceback
+from vllm_forensics.evidence.log.stacks.debugger_python import HEADING
+from vllm_forensics.evidence.log.stacks.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.stacks.native_stack import (
     HANDLED,
     NativeBlock,
     begins_lone_stack,
     is_own_frame,
     open_headless_stack,
 )
-from vllm_forensics.evidence.log.needles import Words
-from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.evidence.log.py_spy import SpyBlock, open_dump
-from vllm_forensics.evidence.log.python_traceback import (
+from vllm_forensics.evidence.log.stacks.py_spy import SpyBlock, open_dump
+from vllm_forensics.evidence.log.stacks.python_traceback import (
     TracebackBlock,
     open_headless,
     open_traceback,
 )
 from vllm_forensics.evidence.log.transcript import StatusBlock, open_status
-from vllm_forensics.evidence.log.windows import WindowsBlock, open_record
+from vllm_forensics.evidence.log.writers import windows
+from vllm_forensics.evidence.log.writers.kernel_record import KernelRecord
+from vllm_forensics.evidence.log.writers.windows import WindowsBlock, open_record
 from vllm_forensics.model.incident import ClueKind
 
 Block = (

@@ -11,45 +11,40 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.evidence.log import (
-    hearsay,
-    kernel_record,
-    openers,
-    python_traceback,
-    records,
-    titles,
-    unnamed,
-)
-from vllm_forensics.evidence.log.apple import with_apples_faults
-from vllm_forensics.evidence.log.bare_exceptions import bare_exceptions
+from vllm_forensics.evidence.log import openers, records, unnamed
 from vllm_forensics.evidence.log.book import BOOK
-from vllm_forensics.evidence.log.faulthandler import FaultBlock
-from vllm_forensics.evidence.log.hearsay import HEAD, Hearsay
-from vllm_forensics.evidence.log.kernel import decoded
 from vllm_forensics.evidence.log.labels import with_labels
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
-from vllm_forensics.evidence.log.native_stack import (
-    NativeBlock,
-    is_own_frame,
-)
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
 from vllm_forensics.evidence.log.own_prefix import OwnPrefixes
+from vllm_forensics.evidence.log.people import hearsay, titles
+from vllm_forensics.evidence.log.people.hearsay import HEAD, Hearsay
+from vllm_forensics.evidence.log.people.setting import Setting
+from vllm_forensics.evidence.log.people.titles import clue_of_heading, is_defined
+from vllm_forensics.evidence.log.people.told_programs import with_told_programs
 from vllm_forensics.evidence.log.prompts import with_programs
-from vllm_forensics.evidence.log.py_spy import SpyBlock
-from vllm_forensics.evidence.log.python_traceback import (
+from vllm_forensics.evidence.log.records import Record
+from vllm_forensics.evidence.log.sanitized import SanitizedPart
+from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
+from vllm_forensics.evidence.log.stacks import python_traceback
+from vllm_forensics.evidence.log.stacks.faulthandler import FaultBlock
+from vllm_forensics.evidence.log.stacks.native_stack import (
+    NativeBlock,
+    is_own_frame,
+)
+from vllm_forensics.evidence.log.stacks.py_spy import SpyBlock
+from vllm_forensics.evidence.log.stacks.python_traceback import (
     TracebackBlock,
     link,
 )
-from vllm_forensics.evidence.log.records import Record
-from vllm_forensics.evidence.log.runtimes import PANICS
-from vllm_forensics.evidence.log.sanitized import SanitizedPart
-from vllm_forensics.evidence.log.setting import Setting
-from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
-from vllm_forensics.evidence.log.titles import clue_of_heading, is_defined
-from vllm_forensics.evidence.log.told_programs import with_told_programs
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.log.unsigned import Unsigned
+from vllm_forensics.evidence.log.writers import kernel_record
+from vllm_forensics.evidence.log.writers.apple import with_apples_faults
+from vllm_forensics.evidence.log.writers.bare_exceptions import bare_exceptions
+from vllm_forensics.evidence.log.writers.kernel import decoded
+from vllm_forensics.evidence.log.writers.runtimes import PANICS
 from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.incident import (
     SPY,

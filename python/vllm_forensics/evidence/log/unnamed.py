@@ -13,8 +13,8 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.people.prose import Voice, voice_of
 from vllm_forensics.evidence.log.phrases import clue_at, signal_in
-from vllm_forensics.evidence.log.prose import Voice, voice_of
 from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind
 
 NEEDLES: Final = (

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from vllm_forensics.evidence.log.kernel_record import KernelRecord
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.native_stack import NativeBlock
 from vllm_forensics.evidence.log.openers import Block
+from vllm_forensics.evidence.log.stacks.native_stack import NativeBlock
+from vllm_forensics.evidence.log.writers.kernel_record import KernelRecord
 
 _HEADING: Final = re.compile(r"={4} backtrace(?: \(tid:\s{0,9}(?P<tid>\d{1,9})\))? ={4}")
 _WRITERS: Final = {"a signal handler", "the C++ runtime"}

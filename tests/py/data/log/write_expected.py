@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vllm_forensics.diagnosis.incident import explain_incidents
+from vllm_forensics.diagnosis.incident.explain import explain_incidents
 from vllm_forensics.evidence.log.scan import parse_incident_log
 
 FOLDER = Path(__file__).resolve().parent

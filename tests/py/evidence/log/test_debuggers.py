@@ -2,7 +2,7 @@
 
 import pytest
 
-from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.diagnosis.incident.explain import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death

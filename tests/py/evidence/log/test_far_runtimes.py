@@ -3,7 +3,7 @@
 import pytest
 from tests.py.support.incidents import incident_of
 
-from vllm_forensics.diagnosis.incident import explain_incident
+from vllm_forensics.diagnosis.incident.explain import explain_incident
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.incident import CauseClass, Death, ProcessRole
 

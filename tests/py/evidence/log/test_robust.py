@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.py.support.steps import steps
 
-from vllm_forensics.diagnosis.incident import explain_incidents
+from vllm_forensics.diagnosis.incident.explain import explain_incidents
 from vllm_forensics.evidence.log.book import FAMILIES
 from vllm_forensics.evidence.log.scan import parse_incident_log
 

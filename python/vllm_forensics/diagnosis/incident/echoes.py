@@ -1,0 +1,81 @@
+"""What is only a consequence of the first death, each with the line and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident.clues import MACHINES, OUTSIDE, subject_pid
+from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
+
+_MAX_ECHOES: Final = 100
+_OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
+_ASKED: Final = {"SIGTERM", "SIGINT"}
+_FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
+"""What one process does to itself, and no other's death to it."""
+_OWN: Final = "the same process, after the first sign of its death"
+_NO_ECHOES: Final = {
+    ClueKind.STACK,
+    ClueKind.START,
+    ClueKind.NOT_MEMORY,
+    ClueKind.HEARSAY,
+    ClueKind.MENTION,
+}
+
+
+def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ...]:
+    """The clues that the first death explains, in the order of the log."""
+    found = []
+    for clue in rest:
+        why = _why(clue, first, death) if clue.kind not in _NO_ECHOES else None
+        if why is not None:
+            found.append(Echo(line=clue.line, text=clue.text, of=death.pid, why=why))
+    if len(found) > _MAX_ECHOES:
+        found = [*found[: _MAX_ECHOES - 1], found[-1]]
+    return tuple(found)
+
+
+def is_a_parents_word(clue: Clue, first: Clue) -> bool:
+    """Does it only repeat, in another process, what the dead one had said itself?"""
+    return (
+        clue.kind is ClueKind.CHILD
+        and clue is not first
+        and clue.source not in OUTSIDE
+        and (first.kind is not ClueKind.CHILD or clue.signal is None)
+    )
+
+
+def _why(clue: Clue, first: Clue, death: Death) -> str | None:
+    if clue.kind is ClueKind.ECHO:
+        is_own = subject_pid(clue) in {subject_pid(first), death.pid}
+        is_heading = clue.line < first.line and is_own
+        return None if is_heading else _why_raised(clue, death)
+    pids = {subject_pid(clue), subject_pid(first)}
+    are_two = len(pids) == 2 and None not in pids
+    if clue.kind is ClueKind.CHILD:
+        if clue.signal in _ASKED:
+            return f"{clue.signal} was sent to it: it was asked to end"
+        return None if are_two and clue.signal in _FAULTS else "another process tells of an end"
+    is_own = clue.kind is not first.kind or (clue.signal in _FAULTS and clue.source in MACHINES)
+    if are_two and clue.kind in _OWN_DEATHS and is_own:
+        return None  # two processes, each with a cause of its own
+    return _why_later(clue, first) if clue.line > first.line else None
+
+
+def _why_raised(clue: Clue, death: Death) -> str:
+    if death.pid is not None and subject_pid(clue) == death.pid:
+        return _OWN
+    return "such an error is raised only where another process has ended"
+
+
+def _why_later(clue: Clue, first: Clue) -> str:
+    ours, theirs = subject_pid(first), subject_pid(clue)
+    if ours is not None and ours == theirs:
+        return _OWN
+    if clue.kind in {ClueKind.GPU, ClueKind.HANG}:
+        return "a peer that waited for the dead process, or shared its GPU work"
+    if clue.kind is ClueKind.EXCEPTION:
+        if clue.python[:1] and clue.python[:1] == first.python[:1]:
+            return "it failed at the same place, later"
+        return "raised after the death, where it was noticed"
+    return "it ended after the first death"

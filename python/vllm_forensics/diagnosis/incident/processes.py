@@ -1,0 +1,96 @@
+"""The processes of an incident: roles, parents, last signs of life, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident.clues import subject_pid
+from vllm_forensics.diagnosis.incident.roles import role_of_clue, role_of_name
+from vllm_forensics.model.incident import (
+    Clue,
+    ClueKind,
+    Death,
+    IncidentProcess,
+    IncidentReading,
+    ProcessRole,
+)
+
+_MAX_PROCESSES: Final = 64
+
+
+def processes_of(
+    reading: IncidentReading, death: Death, clues: Sequence[Clue]
+) -> tuple[IncidentProcess, ...]:
+    """Every process that the log names, the dead one first."""
+    seen = {one.pid: one for one in reading.processes}
+    pids = dict.fromkeys(
+        [death.pid, *(one.pid for one in reading.processes), *(subject_pid(one) for one in clues)]
+    )
+    found = [
+        _dead(
+            death,
+            _parent(death.pid, clues),
+            seen[death.pid].last_time if death.pid in seen else None,
+        )
+    ]
+    for pid in pids:
+        if pid is None or pid == death.pid or len(found) >= _MAX_PROCESSES:
+            continue
+        about = [clue for clue in clues if subject_pid(clue) == pid]
+        name = seen[pid].name if pid in seen else None
+        name = name or next((clue.name for clue in about if clue.name), None)
+        role = role_of_name(name) or next(
+            (one for clue in about if (one := role_of_clue(clue))), None
+        )
+        times = [clue.time for clue in about if clue.time]
+        found.append(
+            IncidentProcess(
+                pid=pid,
+                name=name,
+                role=role or ProcessRole.UNKNOWN,
+                parent=_parent(pid, clues),
+                last_seen=(seen[pid].last_time if pid in seen else None)
+                or next(reversed(times), None),
+                end=_end(about),
+            )
+        )
+    return tuple(found)
+
+
+def _dead(death: Death, parent: int | None, last_seen: str | None) -> IncidentProcess:
+    end = death.signal or (f"exit {death.exit}" if death.exit is not None else None)
+    return IncidentProcess(
+        pid=death.pid,
+        name=death.name,
+        role=death.role,
+        parent=parent,
+        last_seen=last_seen or death.time,
+        end=end or death.cause.detail,
+    )
+
+
+def _parent(pid: int | None, clues: Sequence[Clue]) -> int | None:
+    """Who told of its end: runtimes that start processes tell of their own children only."""
+    if pid is None:
+        return None
+    return next(
+        (
+            clue.writer_pid
+            for clue in clues
+            if clue.kind is ClueKind.CHILD
+            and clue.pid == pid
+            and clue.source in {"vllm", "the Python parent"}
+            and clue.writer_pid not in {None, pid}
+        ),
+        None,
+    )
+
+
+def _end(about: Sequence[Clue]) -> str | None:
+    for clue in about:
+        if clue.signal is not None:
+            return clue.signal
+        if clue.exit is not None:
+            return f"exit {clue.exit}"
+    return next((clue.detail for clue in about if clue.kind is not ClueKind.CHILD), None)

@@ -1,0 +1,232 @@
+"""What to collect next to know more, as commands: by the class of the cause and by its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident.platform import steps_of_platform
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import OOPS, CauseClass, Clue, Death
+
+_LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
+_KEPT: Final = re.compile(r"\bdumped core\b|code=dumped\b|\(core dumped\)")
+_KEPT_CORE: Final = "forensics core    # the core that it left: the line, why, and who called"
+_KERNELS_FAULTS: Final = "dmesg -T | grep -i segfault    # library and offset of the fault"
+_KERNELS_KILLS: Final = "dmesg -T | grep -iE 'killed process|oom-kill'"
+_NAME_IT: Final = "forensics log --symbols PLACE LOG    # the function at that offset: {module}"
+_STEPS: Final = {
+    CauseClass.NATIVE_FAULT: (
+        _LEAVE_EVIDENCE,
+        "forensics core    # where a core was left already; forensics report LOG CORE joins both",
+        _KERNELS_FAULTS,
+    ),
+    CauseClass.HEAP_CORRUPTION: (
+        "forensics run --asan -- COMMAND    # finds the write, not its late discovery",
+        _LEAVE_EVIDENCE,
+    ),
+    CauseClass.ABORT_EXCEPTION: (
+        _LEAVE_EVIDENCE,
+        "forensics core    # where a core was left already: who called abort",
+    ),
+    CauseClass.OOM_KILLED: (
+        _KERNELS_KILLS,
+        "kubectl describe pod POD    # Last State, Reason, limits",
+        "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events",
+    ),
+    CauseClass.ENVIRONMENT: (
+        "forensics doctor    # shared memory, CPU features, libraries, limits",
+        "df -h / /tmp /dev/shm; ulimit -a; lscpu | grep -i flags",
+    ),
+    CauseClass.PYTHON_EXCEPTION: (
+        "read the traceback at the line named above: it is the program's own, not an echo",
+    ),
+    CauseClass.GPU_ASYNC: (
+        "CUDA_LAUNCH_BLOCKING=1 COMMAND    # the stack is then where the fault happens",
+        "compute-sanitizer --tool memcheck COMMAND",
+        "dmesg -T | grep -i xid",
+    ),
+    CauseClass.HANG: (
+        "forensics core --pid PID    # who waits for whom, while it hangs",
+        "py-spy dump --pid PID",
+        "NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=20000 COMMAND",
+    ),
+    CauseClass.UNKNOWN: (
+        "dmesg -T | tail -100    # a fault or the out-of-memory killer",
+        "PYTHONFAULTHANDLER=1 COMMAND    # every process then says where it died",
+        _LEAVE_EVIDENCE,
+    ),
+}
+_OF_KERNEL: Final = (
+    "journalctl -k -b -1    # all that the kernel wrote before it was started anew",
+    "./scripts/decode_stacktrace.sh vmlinux < OOPS    # in its sources: lines for its addresses",
+)
+_WHO_SENDS: Final = (
+    "strace -f -e trace=kill,tgkill,tkill -p PID    # of whom may have sent it",
+    "auditctl -a always,exit -F arch=b64 -S kill -k kills; ausearch -k kills    # who, from now on",
+)
+_WHO_KILLS: Final = (
+    "strace -f -k -e trace=kill,tgkill,tkill COMMAND    # the stack of the call",
+    "grep -rnE 'SIGKILL|[.]kill[(]' SOURCES    # who may have called it",
+)
+_NO_TRACEBACK: Final = (
+    "look for the traceback that belongs to it: in the lines above, or where stderr went",
+)
+_DECIDES: Final = re.compile(r"\bvllm/(?:v1/)?core/(?:\w+/)?\w+\.py$")
+"""vLLM's scheduler, its block manager and pool, its caches."""
+_DECIDE_AGAIN: Final = (
+    "forensics sandbox replay LOG --vllm VERSION    # the scheduler decides again, without a GPU",
+    "forensics sandbox explore --vllm VERSION --emit-test test_it.py    # what order breaks it",
+)
+_SHARED_MEMORY: Final = "df -h / /tmp /dev/shm    # docker run --shm-size=8g, or a larger emptyDir"
+_LIMITS: Final = "prlimit --pid PID; ulimit -t -f    # processor time and size of files"
+_OF_MACHINE: Final = {
+    "SIGBUS": _SHARED_MEMORY,
+    "SIGILL": "lscpu | grep -i flags    # does this CPU have what the build needs?",
+    "SIGXCPU": _LIMITS,
+    "SIGXFSZ": _LIMITS,
+}
+_GPU_MEMORY: Final = (
+    "nvidia-smi    # who else holds the GPU's memory",
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True COMMAND    # less lost between blocks",
+)
+_BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]] = (
+    (
+        CauseClass.GPU_ASYNC,
+        re.compile(r"\bNPU\b|aicore|\bacl[A-Z]\w{2,40}|\bE[A-Z]\d{4}: |ascend", re.IGNORECASE),
+        (
+            "ASCEND_LAUNCH_BLOCKING=1 COMMAND    # the stack is then where the fault happens",
+            "ls -t ~/ascend/log/*/plog    # the runtime's own log of that process",
+        ),
+    ),
+    (
+        CauseClass.GPU_ASYNC,
+        re.compile(r"\bHIP\b|\bhip[A-Z]\w{2,40}|ROCm|\bHSA_|rocBLAS"),
+        (
+            "AMD_SERIALIZE_KERNEL=3 COMMAND    # the stack is then where the fault happens",
+            "dmesg -T | grep -i amdgpu",
+        ),
+    ),
+    (
+        CauseClass.GPU_ASYNC,
+        re.compile(r"UR_RESULT|level.zero|\bSYCL\b|\bXPU\b", re.IGNORECASE),
+        ("dmesg -T | grep -iE ' (xe|i915) '", _LEAVE_EVIDENCE),
+    ),
+    (
+        CauseClass.GPU_ASYNC,
+        re.compile(r"N?CCL error|ncclUnhandled|nccl[A-Z]\w{4,40}Error"),
+        ("NCCL_DEBUG=INFO COMMAND    # which call failed, and on which rank first",),
+    ),
+    (
+        CauseClass.GPU_ASYNC,
+        re.compile(r"(?i)out of memory|OutOfMemory|failed to allocate"),
+        _GPU_MEMORY,
+    ),
+    (
+        CauseClass.PYTHON_EXCEPTION,
+        re.compile(r"CUDA out of memory|OutOfMemoryError"),
+        _GPU_MEMORY,
+    ),
+    (
+        CauseClass.PYTHON_EXCEPTION,
+        re.compile(r"less than desired GPU memory util|No available memory for the cache blocks"),
+        (
+            "nvidia-smi    # who else holds the GPU's memory",
+            "vllm serve MODEL --gpu-memory-utilization 0.8 --max-model-len 8192    # asks for less",
+        ),
+    ),
+    (
+        CauseClass.ABORT_EXCEPTION,
+        re.compile(r"\bbad_alloc\b|memory allocation of \d{1,20} bytes failed"),
+        (
+            "free -h; ulimit -v; cat /sys/fs/cgroup/memory.max    # what there was to allocate",
+            _LEAVE_EVIDENCE,
+        ),
+    ),
+    (
+        CauseClass.ENVIRONMENT,
+        re.compile(
+            r"(?i)cannot open shared object|shared librar|undefined symbol|GLIBC|symbol not found"
+        ),
+        ("ldd -r FILE.so    # what it asks for, and which files answer", "pip check"),
+    ),
+    (
+        CauseClass.ENVIRONMENT,
+        re.compile(r"(?i)too many open files|EMFILE"),
+        ("ulimit -n; ls /proc/PID/fd | wc -l    # the limit, and what is open",),
+    ),
+    (
+        CauseClass.ENVIRONMENT,
+        re.compile(r"(?i)start new thread|fork: |pthread_create|temporarily unavailable"),
+        ("ulimit -u; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current",),
+    ),
+    (
+        CauseClass.ENVIRONMENT,
+        re.compile(r"(?i)address already in use"),
+        ("ss -ltnp    # who listens there already",),
+    ),
+    (
+        CauseClass.ENVIRONMENT,
+        re.compile(r"(?i)display|platform plugin|xcb\b"),
+        ("QT_DEBUG_PLUGINS=1 COMMAND    # which plugin, and which library it lacks",),
+    ),
+    (
+        CauseClass.ENVIRONMENT,
+        re.compile(r"(?i)no space left|shared memory|/dev/shm"),
+        (_SHARED_MEMORY,),
+    ),
+)
+"""Where the cause's words tell which of its class it is; the first that fits decides."""
+
+
+_WHO_EXITS: Final = (
+    "strace -f -k -e trace=exit_group COMMAND    # the stack of the call that leaves with 0",
+    "grep -rnE 'sys[.]exit|os[.]_exit|exit[(]0' SOURCES    # who may have called it",
+)
+
+
+def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
+    """Commands, the most telling first; of what is at hand already there is none.
+
+    Args:
+        death: the first death.
+        told: the clues to it.
+
+    """
+    elsewhere = steps_of_platform(death, told)
+    if elsewhere is not None:
+        return elsewhere
+    if any(clue.source == OOPS for clue in told):
+        return _OF_KERNEL
+    steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
+    if _LEAVE_EVIDENCE in steps and any(_KEPT.search(clue.text) for clue in told):
+        steps = (_KEPT_CORE, *(step for step in steps if not step.startswith("forensics core ")))
+    if any(clue.source == "kernel" for clue in told):
+        steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
+    calls = (call for clue in told for call in clue.native if call.module == death.module)
+    if death.module is not None and death.function is None and any(call.offset for call in calls):
+        steps = (_NAME_IT.format(module=death.module), *steps)
+    if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
+        steps = _WHO_SENDS
+    if death.cause.kind is CauseClass.UNKNOWN and death.exit == 0:
+        steps = _WHO_EXITS
+    if death.cause.kind is CauseClass.ABORT_EXCEPTION and death.signal == "SIGKILL":
+        steps = _WHO_KILLS
+    machine = _OF_MACHINE.get(death.signal or "")
+    return (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
+
+
+def _of_frames(death: Death) -> tuple[str, ...] | None:
+    """Of an exception: what vLLM's scheduler decided can be decided again without a GPU."""
+    if death.cause.kind is not CauseClass.PYTHON_EXCEPTION:
+        return None
+    if any(_DECIDES.search(frame.file or "") for frame in death.frames):
+        return (*_STEPS[death.cause.kind], *_DECIDE_AGAIN)
+    return None if death.frames else _NO_TRACEBACK
+
+
+def _of_words(death: Death) -> tuple[str, ...] | None:
+    words = "\n".join((death.cause.detail, *(line.text for line in death.evidence)))
+    of_class = (entry for entry in _BY_WORDS if entry[0] is death.cause.kind)
+    return next((steps for _, pattern, steps in of_class if pattern.search(words)), None)

@@ -1,0 +1,1 @@
+"""From many sources to incidents: what agrees stands together, what contradicts is said."""

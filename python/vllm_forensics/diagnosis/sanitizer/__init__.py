@@ -1,0 +1,1 @@
+"""From a sanitizer's report to its explanation."""

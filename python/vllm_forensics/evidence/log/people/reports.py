@@ -1,0 +1,230 @@
+"""Who speaks in a title or a sentence that names a crash: a reporter, a maintainer, a teacher.
+
+A reporter says that it happened: the crash is what his clause is about. For all others it hangs on
+another word: on what was done about it (`fix the segfault`), on what deals with it (`segfault
+handler`), on an occasion (`a stack on each segfault`) or on a doubt (`may crash`).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.crash_names import is_verb, status_of
+from vllm_forensics.evidence.log.people.doubt import (
+    is_denied,
+    is_doubted,
+    is_doubted_in_chinese,
+    is_explained,
+    is_general,
+    is_of_any,
+    is_refuted,
+    is_witnessed,
+)
+from vllm_forensics.evidence.log.people.killers import has_killer
+from vllm_forensics.evidence.log.people.prose import Voice, voice_of
+from vllm_forensics.evidence.log.people.works import CHANGING, DEALING, FORM
+
+_GAP: Final = (
+    r"(?: (?!causes?|caused|leads?|results?|triggers|makes|gives|throws|gets?|got|and|then|but|now|"
+    r"still|so)[\w'/-]{1,20}){0,5} \W{0,3}$"
+)
+"""Between a verb and the crash that is its object stands no other verb."""
+_MENDING: Final = lazily(rf"(?i)(?<![\w-])(?:{DEALING}|(?<!\bit )report){FORM}{_GAP}")
+"""What is done with a crash, right before its name."""
+_MAKING: Final = lazily(
+    rf"(?i)\b(?:{CHANGING}|let|mak|generat|creat|collect|captur|writ|updat|support|get|take|need|want|"
+    rf"should|us){FORM}{_GAP}"
+)
+"""What is done so that there are core dumps."""
+_DEALS: Final = lazily(
+    rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
+    r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
+    r"(?:(?:is|are|was|were) )?not (?:\w{2,12} )?(?:report|detect|show|display|surfac|propagat|"
+    r"log|record|return|set|expos|captur|handl|recogni[sz]|distinguish)\w{0,4}\b|"
+    r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)|"
+    r"[ ]?(?:命令|工具|处理|日志|收集|监控|上报|捕获|分析|文件|报告|冲突)"
+)
+"""What deals with a crash, right behind its name."""
+_RECORDED: Final = lazily(
+    r"(?i)[\"'`]? (?:reason|event|alert|metric|detection|handling|notification|counter)s?\b"
+)
+"""What keeps count of ends like that: `OOMKilled events`."""
+_ATTRIBUTE: Final = lazily(
+    r"[ -](?!\w{2,20}(?:ing|ed|ly)\b|(?:on|when|in|with|while|after|error|at|or|and|for|during|"
+    r"issue|bug|crash|problem|exception|fault|failure|signal|message|attempt|loop|core|from|due|by|since|my|"
+    r"as|if|upon|before|because|but|so|then|that|which|who|the|an|this|these|it|every|each|all|any|"
+    r"only|just|still|again|also|even|not|now|here|there|today|inside|within|into|between|without|"
+    r"through|over|under|near|via|per|to|of|unless|until|where|whenever|like|despite|twice|once|"
+    r"avec|lors|quand|beim?|mit|nach|wenn|con|cuando|com|quando|"
+    r"sometimes|always|never|quite|very|similar|is|are|was|were|has|had|does|did|will|"
+    r"occurs|happens|appears|persists|keeps|comes|remains|makes|causes|kills|leads|results|breaks|"
+    r"prevents|stops|caught|"
+    r"python|game|app|application|daemon|server|client|program|plugin|browser|engine|system|vm)s?\b)[a-z]{3,20}(?![\w./(=-])"
+)
+"""Behind its name another noun, that the title is about: `crash dialog`, and no `crash on exit`.
+
+A program is none: who writes `crash game` means that it does.
+"""
+_OF_ANY: Final = r" of(?! (?:the|this|that|my|our)\b)"
+"""Behind `cause`: of crashes at all."""
+_OCCASION: Final = lazily(
+    r"(?i)\b(?:(?<!exit )(?<!exits )(?<!exited )(?<!died )(?<!dies )(?<!killed )(?<!crashed )"
+    r"(?<!crashes )on|upon|for|as|(?<!ing )or|(?<=\w )about|against|in case of|when(?:ever)?|if|"
+    r"than|how|why|"
+    r"(?<!lots )(?<!lot )(?<!because )(?<!kind )(?<!number )(?<!bunch )(?<!couple )of)"
+    r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
+    r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"
+    r"\S \b(?:when(?:ever)?|if|in case)(?: [\w'-]{1,20}){1,3} $|"
+    rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
+)
+"""The crash is when something else takes place, or should."""
+_NOTICED: Final = lazily(
+    r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|reali[sz]ed|"
+    r"discovered) (?:that )?(?:when(?:ever)?|if|after|once) "
+)
+"""What somebody noticed when it happened did happen."""
+_MAY: Final = lazily(
+    r"(?i)\b(?:(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
+    r"(?:must|ha(?:s|ve|d) to|needs? to) (?:get |then )?|"
+    r"(?:ensure|make sure|want|wish|expect(?:ed)?)s?\b(?: [\w'-]{1,15}){1,5} )\W{0,3}$"
+)
+"""Whoever says so, it has not, or somebody did it on purpose."""
+_WILL: Final = lazily(r"(?i)\bwill (?:\w{2,15} )?$")
+_CLAUSE: Final = lazily(r"[.!?;\u3002\uff01\uff1f\uff0c]+\s|[\u3002\uff01\uff1f\uff0c]|\n")
+_CJK: Final = r"\u3040-\u9fff\uac00-\ud7a3"
+_CJK_BESIDE: Final = lazily(rf"[{_CJK}][\s\"'`:\uff1a]{{0,3}}$")
+_CJK_BEHIND: Final = lazily(rf"[\s\"'`:\uff1a]{{0,3}}[{_CJK}]")
+_OPENS: Final = lazily(
+    r"(?i)\W{0,6}(?:(?:an?|the|another|this|random|again|still|just|immediate|instant|sudden|"
+    r"error|result|output|status|bug|issue|problem|got|get|gets|getting|and|then|now|but|so|it)"
+    r"\W{1,3}){0,4}$"
+)
+"""Nothing stands before it in its clause."""
+_SAW: Final = lazily(
+    r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|seen|encounter(?:ed|ing|s)?|"
+    r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
+    r"raise[sd]?|outputs?|produces?|gives?|gave|received?|caused|causing|"
+    rf"(?<!to )causes?(?!{_OF_ANY}\b)|"
+    r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it['\u2019]s|"
+    r"its(?= \W{0,3}$)|this is|"
+    r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
+    r"do(?:es)?|did|\bit will|(?:seems?|seemed|appears|appeared|started|starts|keeps|kept) to|"
+    r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|"
+    r"abort(?:s|ed)?|clos(?:es|ed))"
+    r"(?:,| \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"
+    r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"
+)
+"""Stands before the crash's name where somebody saw it."""
+_MINE: Final = lazily(
+    r"\b(?:I|[Ww]e)(?:['\u2019](?:m|re|ve)| am| are| have| keep)?(?: now| still| also| just)? "
+    r"(?:get|see|hit|got|saw|encounter|experience|face|fac|r[au]n(?:ning)? in)"
+    r"(?:s|ed|d|ing|ting|ting)?\b|"
+    r"\b(?:[Mm]y|[Oo]ur) (?:\w{2,20} ){1,3}"
+    r"(?:killed|crash(?:es|ed)|die[sd]|segfaults|aborts|hangs)\b"
+)
+_SUBJECT: Final = lazily(
+    r"(?i)(?:\b(?:it|which|and|then|that|\w*(?:server|python|script|program|process|engine|core|"
+    r"worker|llm|llama|kernel|code))|`)(?: (?:is|just|always|still|randomly|immediately|now|then|"
+    r"also))? $"
+)
+"""Before a verb: who did."""
+_HAPPENED: Final = lazily(
+    r"(?i)[^.;:]{0,20}? (?:(?:is|was|are|were|gets|got) (?:raised|thrown|reported|triggered|seen)|"
+    r"occurred|happened|happens|occurs)\b"
+)
+_ALTERNATIVE: Final = lazily(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
+"""One of several things that there may have been."""
+
+
+def is_mine(line: str) -> bool:
+    """Does somebody say that he gets it himself, whatever his title is about?"""
+    return _MINE.search(line) is not None
+
+
+_BUG: Final = lazily(r"(?i)\W{0,4}(?:[\[(][^\])]{0,20}bug[^\])]{0,20}[\])]|bug\b[^:]{0,20}:)")
+"""The mark of a report: what follows is one, whatever it names."""
+
+
+class Form(Enum):
+    """How people write: the shorter, the less is said of who saw what."""
+
+    TITLE = auto()
+    MESSAGE = auto()
+    """A sentence of a text that somebody wrote about what he saw, and of little else."""
+    SENTENCE = auto()
+
+
+def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> bool:
+    """Does a title or sentence say that the crash that it names took place?
+
+    Other names of the same crash may stand between it and what is behind.
+    """
+    text, start = crash.string, crash.start()
+    end = crash.end() if behind is None else behind
+    end -= text[end - 1 : end] == " "  # behind a status
+    begin = max((m.end() for m in _CLAUSE.finditer(text, 0, start)), default=0)
+    before, after = text[begin:start], text[end:]
+    if form is not Form.TITLE and voice_of(text, start, end) is Voice.SHOWN:
+        return False
+    if _is_object(crash, before, after) or _is_doubtful(text, before, after, form):
+        return False
+    if form is Form.TITLE:
+        return not _is_attribute(crash, after)
+    if _SAW.search(before) or _HAPPENED.match(after):
+        return True
+    if form is Form.SENTENCE:
+        return has_killer(crash) or (is_verb(crash) and _SUBJECT.search(before) is not None)
+    opens = _OPENS.fullmatch(before) is not None and not _is_term(crash)
+    return opens or is_verb(crash) or _is_beside_cjk(before, after)
+
+
+def _is_term(crash: re.Match[str]) -> bool:
+    """Is a signal's name all that stands in the line, as above what it means?"""
+    return crash[0].startswith("SIG") and crash.string.strip() == crash[0]
+
+
+def _is_beside_cjk(before: str, after: str) -> bool:
+    return _CJK_BESIDE.search(before) is not None or _CJK_BEHIND.match(after) is not None
+
+
+def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
+    """Does the crash hang on a word beside it: one that deals with it, denies it or awaits it?"""
+    if (
+        is_denied(before)
+        or is_refuted(after)
+        or any(one.search(before) is not None for one in (_MENDING, _MAY))
+        or (_OCCASION.search(before) is not None and _NOTICED.search(before) is None)
+    ):
+        return True
+    if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:
+        return True
+    if _RECORDED.match(after) is not None:
+        return True
+    if crash[0].lower() == "killed" and is_of_any(before):
+        return True
+    return not is_verb(crash) and _DEALS.match(after) is not None
+
+
+def _is_attribute(crash: re.Match[str], after: str) -> bool:
+    """Is a title about another thing, that the crash is only said of?"""
+    if is_verb(crash) or status_of(crash) is not None or "dump" in crash[0]:
+        return False
+    if _BUG.match(crash.string) is not None:
+        return False
+    return _ATTRIBUTE.match(after) is not None
+
+
+def _is_doubtful(text: str, before: str, after: str, form: Form) -> bool:
+    """May it have happened, or when something else does, or is it explained?"""
+    if is_doubted_in_chinese(text):
+        return True
+    if not is_witnessed(text) and is_explained(after, of_message=False):
+        return True
+    if is_witnessed(before):
+        return False
+    if is_doubted(before) or _ALTERNATIVE.match(after) is not None:
+        return True
+    return is_general(before) and (form is not Form.TITLE or _WILL.search(before) is not None)

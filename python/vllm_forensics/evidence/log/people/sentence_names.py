@@ -1,0 +1,194 @@
+"""Who died, as a sentence about a crash names him.
+
+Who died is the subject of the verb that is the crash's name, its object (`crashes the server`), or
+stands beside it (`segfault in EngineCore`). A subject is a name where it is all of its clause's
+beginning, or has the form of a name; what has an article before it is only called by its kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.killers import victim_of
+from vllm_forensics.evidence.log.prompts import program_of_command
+
+_PROCESS: Final = (
+    r"(?:EngineCore|engine core|workers?|actors?|scheduler|API ?server|detokenizer|"
+    r"(?:llama|ollama)[ -](?:runner|server)|[a-z]{3,20}(?<!api)(?<!web)server(?= |$))"
+    r"(?:_[A-Z]{1,3}\d{1,4}){0,4}"
+)
+_WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
+_WITHIN: Final = lazily(
+    rf"(?i)[^.;:]{{0,20}}? in (?:the |an? )?(?:\w{{2,12}} )?[`\"']?(?P<name>{_PROCESS})\b"
+)
+"""Behind the crash's name."""
+_IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
+_VICTIM: Final = lazily(
+    r"(?i)(?<=killed|rashes|rashed| kills|freeze|reezes| froze) "
+    r"(?:(?:my|our|the|this|its)(?: entire| whole)?|entire|whole) [`\"']?(?P<name>[\w+-]{2,40})|"
+    r"(?<=rashes|rashed| kills) (?P<bare>python|server|kernel|interpreter|supervisord|systemd|"
+    r"httpd|mysqld|mongod|etcd|sshd|containerd|dockerd|kubelet|nginx|postgres|redis|gunicorn|uwsgi|"
+    r"celery|raylet|vllm|sglang|ollama)\b"
+)
+"""`celery killed my worker`, `take() crashes Python`: who died is named behind."""
+_PATH: Final = lazily(
+    r"(?<![\w.-])(?:\.{0,3}|~|sh [\w.-]{1,40})/(?:[\w.+-]{1,60}/){0,10}"
+    r"(?P<name>[\w.+-]{1,60})\W{0,3}$"
+)
+_DIES: Final = lazily(
+    r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
+    r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
+    r"receive[sd]|caught|results in):? "
+    r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
+    r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
+)
+"""What a process did, before the name of its death."""
+_OBJECT: Final = lazily(
+    r"(?i)\b(?:(?:terminat|kill|crash)(?:e?s|e?d|ing) (?P<ended>NAME)(?= (?:with|by) )|"
+    r"(?:caus|forc)(?:es|ed|ing) (?P<forced>NAME)(?= to )|(?:makes?|making|made) (?P<made>NAME))"
+    r"(?: \w{1,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
+)
+"""`import pool kills python with SIGSEGV`: who is said to have been ended, before the death."""
+_FAR: Final = 200
+"""No subject stands further from its verb."""
+_BETWEEN: Final = lazily(
+    r"(?:[\s\"'`*]{0,4}\b(?:just|always|still|also|now|then|keeps?|kept|often|sometimes|never|hard|"
+    r"is|are|has|have|had|was|were|been|being|will|did|does|gets?|got|getting|"
+    r"(?:seem|appear|start)(?:s|ed)? to|\w{2,15}ly)){0,6}[\s\"'`*]{0,4}$",
+    re.IGNORECASE,
+)
+"""Between a subject and its verb."""
+_SUBJECT: Final = lazily(
+    r"(?P<before>(?:^|[^\w\s]|\S{1,40})\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w./-])"
+    r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
+    r"(?: (?:(?P<kind>process|proc|server|program|app|children)|"
+    r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
+    re.IGNORECASE,
+)
+_PROGRAM: Final = lazily(
+    r"(?i)(?:python\d?|engine|worker|actor|scheduler|raylet|server|vllm|sglang|ollama|kernel|client|"
+    r"daemon|interpreter|(?:my)?sqld|containerd|dockerd|"
+    r"crond|[\w-]{1,30}(?:server|-cli|\.exe|[bcfghkmpqstvwxz]d|-\w{1,20}d))$"
+)
+"""Such a word is who died, whatever stands before it; before a noun (`python crash`) no other."""
+_OPENS: Final = lazily(
+    r"(?i)(?:^|[^\w\s`'\"]|\b(?:and|or|but|then|so|because|that|when(?:ever)?|while|if|as|where|"
+    r"which|since|after|before|until|once|why|says?|said|like|now|today))\s{0,2}$"
+)
+"""A clause begins behind it."""
+_NOBODY: Final = lazily(
+    r"(?i)(?:pid|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
+    r"all|some|most|many|any|none|more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
+    r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"
+    r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
+    r"v?\d[\w.]{0,12}|crash\w*|core|segf\w*|panic\w*|hang\w*|"
+    # adjectives of what comes often or once, and of its kind
+    r"multiple|several|new|first|last|weird|\w+ly|\w+ing|\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)|"
+    # what is done, and no one who does it
+    r"\w{3,}(?:tions?|ences?|ments?|ness)|"
+    # what a thing is, and not whose name it is
+    r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
+    r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
+    r"shell|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
+    r"window|button|model|page|box|site|\w+\(\))$"
+)
+_STARTED: Final = lazily(
+    r"(?i)\b(?:start|launch)ing (?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
+    r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))|"
+    r"\brunning (?:the |my |our )?[`\"']?(?P<program>[\w.+-]{2,40}"
+    r"(?: (?:program|binary|executable)\b|(?<=\.(?:py|sh))[`\"']?(?= )))|"
+    r"\b(?:runn|execut|invok)ing (?:\w{1,12} )?(?P<quote>[`\"'])"
+    r"(?P<command>(?:(?!(?P=quote)).){1,120} (?:(?!(?P=quote)).){1,120})(?P=quote)"
+)
+"""`Segfault when starting python`: what was started is who died."""
+_FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
+"""Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
+_OPENING: Final = lazily(
+    r"\W{0,4}(?:(?:\[[^\]]{1,30}\]|(?:[A-Z]\w{1,12}\.? )?(?:[Bb]ug|BUG|[Ii]ssue)) ?:? ?){0,3}"
+    r"(?P<name>[\w.+-]{2,40}) (?:(?:binary|process|executable) )?"
+    r"(?:with|on|using|under|in|running|while|from) "
+)
+"""`llama-server with a large model segfaults`: before what is said of it stands who."""
+_GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
+"""`Calling take(3) crashes`: what somebody did, and not who died."""
+
+
+def names_a_process(word: str) -> bool:
+    """Is it what a part of an engine is called, and no function?"""
+    return _IS_PROCESS.fullmatch(word) is not None
+
+
+def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
+    """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
+    text, start = crash.string, crash.start()
+    before = text[:start]
+    if (killed := victim_of(crash)) is not None:
+        return somebody(killed)
+    if (victim := _VICTIM.match(text, crash.end())) is not None:
+        return somebody(victim["name"] or victim["bare"])
+    who = (
+        _WHO.search(text, 0, start)
+        or _WITHIN.match(text, crash.end())
+        or _PATH.search(text, 0, start)
+    )
+    if who is not None:
+        return who["name"]
+    if (ended := _OBJECT.search(before)) is not None:
+        words = ended["ended"] or ended["forced"] or ended["made"]
+        return somebody(words.rpartition(" ")[2].strip("`\"'"))
+    is_said = is_verb or _DIES.search(before) is not None
+    begun = _started_in(text) or (_opening_of(text) if is_said else None)
+    return begun or _subject_of(text, before, is_verb=is_verb)
+
+
+def _opening_of(text: str) -> str | None:
+    """The program that a sentence begins with, whatever stands between it and its verb."""
+    opening = _OPENING.match(text)
+    is_program = opening is not None and _PROGRAM.match(opening["name"]) is not None
+    return opening["name"] if opening is not None and is_program else None
+
+
+def _started_in(text: str) -> str | None:
+    """What somebody started, by name or by a whole command."""
+    started = _STARTED.search(text)
+    if started is None:
+        return None
+    if started["command"] is not None:
+        return program_of_command(started["command"])
+    return somebody((started["name"] or started["program"]).split(" ")[0])
+
+
+def somebody(name: str) -> str | None:
+    """The name; None where it is a word that names nobody."""
+    return name if _NOBODY.match(name) is None else None
+
+
+def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
+    """The subject of the verb at the end of what stands before a crash's name, or of the crash."""
+    dies = _DIES.search(before)
+    if dies is not None:
+        before, is_verb = text[: dies.start() + 1], True
+    verb = text[len(before) : len(before) + 1]
+    before = before[-_FAR:]
+    between = _BETWEEN.search(before)
+    subject = _SUBJECT.search(before[: between.start()] if between is not None else before)
+    if subject is None or subject["before"] == "thread " or _GERUND.match(text) is not None:
+        return None
+    name = subject["name"]
+    if _PROGRAM.match(name) is not None:
+        return name
+    first = _FIRST.search(before[: subject.start("name")]) if is_verb else None
+    is_word = name[:1].isupper() and name.isalpha()
+    if first is not None and is_word and verb.islower() and somebody(first["first"]):
+        return f"{first['first']} {name}" if somebody(name) is not None else None
+    is_whole = bool(subject["quote"]) or _OPENS.search(subject["before"]) is not None
+    number = subject["number"] or ""
+    if subject["mark"] or (number.strip().isdecimal() and name.islower()):
+        return None  # `Export: crashes`, `found 3 crashes`
+    is_named = is_whole if is_verb else bool(number)
+    if subject["unit"] and not subject["quote"] and not set(name) & set("-_"):
+        return None  # `Docker container crashes`
+    kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
+    return (somebody(name) if is_named else None) or kind

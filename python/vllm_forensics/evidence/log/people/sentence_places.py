@@ -1,0 +1,54 @@
+"""Where a sentence says that a crash was: in a function or in a library."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.sentence_names import names_a_process
+from vllm_forensics.model.incident import NativeCall
+
+_LIBRARY: Final = r"[\w.+-]{1,80}?\.(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd)\b"
+_FUNCTION: Final = (
+    r"(?:[A-Za-z_~]\w{0,60}(?:<[\w:, ]{1,60}>)?::){1,6}~?\w{1,80}|"  # ns::take
+    # as it is called, also on what another call returned
+    r"(?:[A-Za-z_]\w{0,60}(?:\(\))?\.){0,6}[A-Za-z_]\w{0,80}(?=\([\w=\"'., \[\]]{0,80}\)(?!\.\w))|"
+    r"_{1,2}[A-Za-z]\w{2,80}(?![\w.])|"  # _take
+    r"(?-i:[a-z]{1,20}(?:[A-Z][a-z0-9]{1,20}){2,8})(?![\w./-])|"  # takeBlockFast
+    r"(?!x86_)[A-Za-z][A-Za-z0-9]{0,30}(?:_[A-Za-z0-9]{1,30}){1,8}(?![\w./=-])|"  # take_block
+    r"[A-Za-z]\w{2,60}(?=[`'\"]? (?:function|method|API|class|constructor|operator)\b)|"
+    r"[A-Za-z_]\w{0,60}(?:\.[A-Za-z_]\w{0,60}){1,6}(?![\w.])"  # pool.take
+)
+_FILE: Final = lazily(
+    r"(?:[\w./-]{1,120}\.(?:c|cc|cpp|cxx|h|hpp|py|rs|go|js|ts|java|md|txt|cu|sh|yml|yaml|json|toml|"
+    r"mk|in|am|cmake|log|xml|html|conf|cfg|ini|lock|ipynb|csv|parquet|h5|pkl|onnx|pt|jar|zip|gz|"
+    r"gguf|bin|exe|com|org|net|io)|v?\d[\w.]{0,20}|(?:i|e)\.\w\.?|(?:vs|No)\.)$"
+)
+_NAMED: Final = lazily(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
+_PLACE: Final = lazily(
+    r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|using|executing|"
+    r"with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
+    r"(?:the |an? |function |method |module )?"
+)
+"""Behind such a word of the same sentence the place stands."""
+_BEHIND: Final = lazily(r"[^.;\n]{0,80}(?:\.(?=\w)[^.;\n]{0,40}){0,3}")
+_CALLED: Final = lazily(
+    r"[`\"']?(?:[\w.:~<>]|\(\)(?=\.)){1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? "
+    r"(?:\w{1,12} )?(?:an? )?[`\"']?$"
+)
+
+
+def place_named(text: str, start: int, end: int) -> NativeCall | None:
+    """The function or library that a sentence says the crash between start and end was in."""
+    behind = _BEHIND.match(text, end)
+    stop = behind.end() if behind is not None else end
+    found = [_NAMED.match(text, one.end()) for one in _PLACE.finditer(text, end, stop)]
+    subject = _CALLED.search(text[:start])
+    if subject is not None:
+        found.append(_NAMED.match(text[:start], subject.start()))
+    for match in filter(None, found):
+        library, function = match["library"], match["function"]
+        if function is None or not (_FILE.match(function) or names_a_process(function)):
+            name = function.replace("()", "") if function is not None else None
+            return NativeCall(function=name, module=library)
+    return None

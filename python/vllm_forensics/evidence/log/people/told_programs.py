@@ -1,0 +1,86 @@
+"""The program that somebody says he ran, where he tells of a death and not whose it was.
+
+He ran a command or a path, which he quotes; or the program that the tracker's page is of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.page import Page, is_prose
+from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
+from vllm_forensics.model.incident import Clue
+
+_RUNS: Final = (
+    r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|execut(?:e|ed|ing)|open(?:ed|ing)?|"
+    r"invok(?:e|ed|ing))|\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) ?"
+    r"(?:the |my |our )?(?:command |program |binary |tool |executable )?"
+)
+_COMMAND: Final = lazily(
+    rf"(?i){_RUNS}(?:[`\"\u201c]{{1,2}}(?P<quoted>[\w.~/][^`\"\u201d]{{0,200}} "
+    r"[^`\"\u201d]{1,200}|(?:\.{0,2}/|~/)[^\s`\"\u201d]{1,120})[`\"\u201d]|"
+    r"(?P<path>\./[\w./+-]{1,120}))"
+)
+"""A command with its arguments or a program's path, as he quotes it."""
+_STATEMENT: Final = lazily(r"(?i)(?:import|from|select|insert|return|await|the|an?) |.{1,60}[(=]")
+_PAGE: Final = lazily(
+    r"(?P<owner>[\w.-]{1,60})/(?P<name>[\w.-]{2,80}) \u00b7 (?:issue|discussion) #?\d.*"
+)
+"""What a tracker puts above an issue: whose it is."""
+_IMPORTED: Final = lazily(
+    r"^\s*(?:from [\w.]{1,80} )?import \w|^#\s?include|\brequire\(|\bpip3? install\b|"
+    r"(?i:\bpython\b(?!/)|\blibrary\b)"
+)
+"""Where anything is imported, what the page is of may be, and its importer died."""
+_LONG: Final = 4
+_TOP: Final = 3
+_FAR: Final = 60
+"""So many lines of a text are read for who died."""
+
+
+def with_told_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
+    """The clues; where somebody tells of them, with the program that he ran and no other name."""
+    is_told = any(clue.is_told for clue in clues)
+    if not is_told or not all(map(_is_nameless, clues)):
+        return list(clues)
+    name = next(filter(None, _named(lines()[:_FAR], clues)), None)
+    return [replace(clue, name=name) for clue in clues]
+
+
+def _is_nameless(clue: Clue) -> bool:
+    return clue.name is None and clue.writer is None and clue.pid is None
+
+
+def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
+    """What was run, as the lines that tell of a death say it first, and then all others."""
+    told = [clue.text for clue in clues]
+    prose = [*told, *filter(is_prose, Page(lines).written())]
+    for match in (one for line in prose for one in _COMMAND.finditer(line)):
+        command = match["path"] or match["quoted"]
+        if _STATEMENT.match(command) is None:
+            yield program_of_command(command.rstrip(".,:;)"))
+    yield started_at_prompt(lines, max(clue.line for clue in clues) - 1)
+    page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
+    below = lines[lines.index(page.string) + 1 :] if page is not None else ()
+    if page is not None and not any(_IMPORTED.search(line) for line in below):
+        own = _own(page["name"], page["owner"])
+        found = filter(None, map(own.search, (*told, *below)))
+        yield from (match[match.lastgroup or 0] for match in found)
+
+
+def _own(name: str, owner: str) -> re.Pattern[str]:
+    """Where the program that a page is of is called by its name, and as one."""
+    names = {one for whole in (name, owner) for one in (whole, whole.partition("-")[0])}
+    known = sorted((one for one in names if len(one) >= _LONG), key=len, reverse=True)
+    word = "|".join(map(re.escape, known)) or "(?!)"
+    return re.compile(
+        rf"(?i)(?:{_RUNS}[`\"]?(?P<run>{word})(?![\w/-]|\.\w)|"
+        rf"(?<![\w./@-])(?P<begins>{word}) ?[\u3040-\u9fff]|"
+        rf"\bcrash(?:e?s|e?d|ing)? (?P<victim>{word})(?![\w/-])|"
+        rf"(?<![\w./@-])(?P<named>{word})(?:[ .-](?:appimage|binary|executable|exe|app)\b|"
+        r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|die[sd]|abort|exit|quit|clos)))"
+    )

@@ -1,0 +1,1 @@
+"""Stacks as they are printed: every writer's frames, dumps and tracebacks."""

@@ -1,0 +1,189 @@
+"""What crash handlers, runtimes of C++ and services print of their own stacks.
+
+A table of native frames' forms; see `frame_form`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.stacks.frame_form import Form
+
+_NATIVE_FILE: Final = r"(?:<unknown>|[^\"]{1,240}\.(?:c|cc|cpp|cxx|cu|h|hpp|cuh|rs|S))"
+HANDLERS: Final = (
+    Form(
+        writer="backward-cpp",
+        example='#1    Object "/lib/libexample.so", at 0x7f1be0001234, in ns::f(int)',
+        pattern=r"\s*#\d{1,3}\s+(?:Object \"(?P<module>[^\"]{1,240})\", at 0x[0-9a-f]{1,16}|"
+        r"Source \"(?P<file>[^\"]{1,240})\", line (?P<line>\d{1,6})), in ?(?P<function>.{0,400})",
+        begins="#",
+        holds='", ',
+        last_first=True,
+    ),
+    Form(
+        writer="Paddle",
+        example="5   paddle::framework::Run(phi::Place const&)",
+        pattern=r"\d{1,3} {2,4}(?P<function>[A-Za-z_]\S{1,400}(?:\(.{0,400})?)$",
+        begins=r"\d",
+        holds="  ",
+        source="Paddle",
+        last_first=True,
+    ),
+    Form(
+        writer="abseil, glog",
+        example="    @     0x7f1be0001234        192  ns::f()",
+        pattern=r"\s*(?:PC: |\(\)\s+)?@\s+(?:0x[0-9a-f]+|[0-9a-f]{16})\s+"
+        r"(?:(?:\(unknown\)|\d{1,20})\s+)?(?P<function>\S.{0,400})",
+        begins="[@P(]",
+        holds="@",
+    ),
+    Form(
+        writer="c10",
+        example="frame #3: ns::f() + 0x57 (0x7f1be0001234 in /opt/lib/libc10.so)",
+        pattern=r"\s*frame #\d{1,3}: (?P<function>.{0,600}?) ?\+ (?P<offset>0x[0-9a-f]+) "
+        r"\((?:0x[0-9a-f]+ in )?(?P<module>[^()]{1,240})\)",
+        begins="f",
+        holds="+ 0x",
+    ),
+    Form(  # with a process's arguments behind its name, or file and line at the end
+        writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
+        example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
+        pattern=r"\s*(?:(?:\d{1,6}\s{1,3}|# ?)?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
+        r"(?P<module>(?!0x|\d{1,6}\s|\.\d)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
+        r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
+        r"\+?(?P<offset>0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]"
+        r"(?: (?!\(?\S{1,240}:[\d?]{1,9}\)?$)(?P<function>\S.{0,400}))?",
+        begins=r"[\w./+@\[#-]",
+        holds="[0x",
+    ),
+    Form(
+        writer="backtrace_symbols with arguments: V8, Node",
+        example="/usr/bin/node(ns::f(char const*, ...)+0x172) [0x1cd5a22]",
+        pattern=r"\s*(?P<module>/[\w./+@-]{1,240})\((?P<function>[A-Za-z_~].{0,600}?\)(?: const)?)"
+        r"\+(?P<offset>0x[0-9a-fA-F]+)\) ?\[0x[0-9a-fA-F]+\]$",
+        begins=r"/",
+        holds="[0x",
+    ),
+    Form(
+        writer="backtrace_symbols, demangled: qBittorrent",
+        example="  /lib/libexample.so.1 : ns::f(int)+0x186  [0x7f1be0001234]",
+        pattern=r"\s*(?P<module>/[\w./+@-]{1,240}) : (?P<function>[^\[]{0,400}?)"
+        r"\+(?P<offset>0x[0-9a-f]+) {1,4}\[0x[0-9a-f]{6,16}\]",
+        begins=r"/",
+        holds=" : ",
+    ),
+    Form(  # its library is whole
+        writer="backtrace_symbols, cut where the text ends",
+        example="/lib/libexample.so(ns::Pool::ta",
+        pattern=r"\s*(?P<module>/[\w./+@-]{1,240}\.so[\d.]{0,20})\([\w:~<>, &*]{0,400}$",
+        begins=r"/",
+        holds="(",
+    ),
+    Form(
+        writer="backtrace_symbols of a program without symbols",
+        example="/usr/bin/node[0x5581c0de]",
+        pattern=r"\s*(?:\[ ?\d{1,3}\] )?(?P<module>[\w./+-]{1,240}|/[\w./+-]{1,240} )"
+        r"\[0x[0-9a-f]{5,16}\]$",
+        begins=r"[\w./+\[-]",
+        holds="[0x",
+    ),
+    Form(
+        writer="Godot",
+        example="[2] ns::f(int) (/src/f.cpp:12)",
+        pattern=r"\s*\[\d{1,3}\] (?P<function>[A-Za-z_~][^/]{0,400}?\)(?: const)?) "
+        r"\((?P<file>[^()]{1,240}):(?P<line>\d{1,7})\)$",
+        begins=r"\[",
+        holds=" (",
+    ),
+    Form(
+        writer="Swift",
+        example="1 [ra] 0x00005581c0de1234 f(int) + 49 in serve",
+        pattern=r"\s*\d{1,3}(?: \[\w{1,10}\])*\s{1,8}0x[0-9a-f]{8,16} (?P<function>\S.{0,400}?)"
+        r"(?: \+ \d{1,9})? in (?P<module>[\w./+-]{1,240})(?: at .{1,240})?$",
+        begins=r"\d",
+        holds=" in ",
+    ),
+    Form(
+        writer="Unity, Tarantool",
+        example="#1  0x005581c0de1234 in take+1a",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{8,16} in (?P<function>[A-Za-z_][\w:~]{1,300})"
+        r"(?:\+(?:0x)?[0-9a-f]{1,8})?$",
+        begins="#",
+        holds=" in ",
+    ),
+    Form(
+        writer="UCX",
+        example=" 4 0x0000000000012345 f()  /src/f.c:12",
+        pattern=r"\s*\d{1,3} 0x[0-9a-f]{6,16} (?P<function>[\w:~<>]{1,200})\(\)\s"
+        r"(?:\s{0,8}(?P<file>/\S{1,240}?):(?P<line>\d{1,7})$)?",
+        begins=r"\d",
+        holds="()",
+    ),
+    Form(
+        writer="LLVM, with libraries",
+        example=" #4 0x00005581c0de1234 f(int) (/usr/bin/opt+0x1234)",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[^/\s][^/]{0,600}?)? ?"
+        r"(?:(?P<file>/\S{1,240}?):(?P<line>\d{1,7}):\d{1,6} )?\((?P<module>[^()\s]{1,240}?)\+"
+        r"(?P<offset>0x[0-9a-f]+)\))",
+        begins="#",
+        holds="+0x",
+    ),
+    Form(
+        writer="LLVM, with sources",
+        example=" #4 0x00005581c0de1234 f(int) /src/f.cpp:12:3",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} (?P<function>[^/\s][^/]{0,600}?) "
+        r"(?P<file>/\S{1,240}?):(?P<line>\d{1,7})",
+        begins="#",
+        holds=" /",
+    ),
+    Form(  # or 4   0x7f1be0001234 /lib/libx.so(+0x1234) [0x7f1be0001234]
+        writer="TensorRT-LLM",
+        example="4   0x7f1be0001234 ns::f() + 204",
+        pattern=r"\s*\d{1,3}\s{1,8}0x[0-9a-f]{6,16} (?:(?P<function>[^/\s].{0,400}?) \+ \d{1,9}$|"
+        r"(?P<module>/[^()]{1,240})\(\+(?P<offset>0x[0-9a-f]+)\))",
+        begins=r"\d",
+        holds="+",
+    ),
+    Form(
+        writer="Boost",
+        example=" 1# ns::f(int) in /lib/libexample.so",
+        pattern=r"\s*\d{1,3}# (?P<function>\S.{0,400}?) "
+        r"(?:in (?P<module>/?\S{1,240})|at (?P<file>\S{1,240}?):(?P<line>\d{1,7}))$",
+        begins=r"\d",
+        holds="# ",
+    ),
+    Form(
+        writer="TVM FFI",
+        example='  File "<unknown>", in ns::f()',
+        pattern=rf"\s*File \"(?P<file>{_NATIVE_FILE})\"(?:, line (?P<line>\d{{1,9}}))?, in "
+        r"(?P<function>\S.{0,400})",
+        begins="F",
+        holds='", ',
+        source="TVM FFI",
+        last_first=True,
+    ),
+    Form(
+        writer="tvm-ffi",
+        example='  File "src/f.cc", line 12, in ns::f()',
+        pattern=rf"\s*File \"(?P<file>{_NATIVE_FILE})\", line (?P<line>\d{{1,9}}), in "
+        r"(?P<function>\S.{0,400})",
+        begins="F",
+        holds='", line ',
+    ),
+    Form(
+        writer="Ray, older",
+        example="    ns::Pool::take()",
+        pattern=r"(?:\s{2,8}|PC: )(?P<function>(?:[\w~<>, *&{}()#]{1,200}::){1,12}"
+        r"(?:operator\(\))?[\w~<>]{0,200}\(\))$",
+        begins=r"[\w~<>*&,:{}()#]",
+        holds="()",
+    ),
+    Form(
+        writer="Ceph",
+        example=" 2: (Pool::take(int)+0x1b) [0x55f0a1234567]",
+        pattern=r"\s*(?:\d{1,6} {1,3})?\d{1,3}: \((?P<function>[^\[]{1,800}?)\+"
+        r"(?P<offset>0x[0-9a-f]+)\) \[0x[0-9a-f]+\]$",
+        begins=r"\d",
+        holds=") [0x",
+    ),
+)

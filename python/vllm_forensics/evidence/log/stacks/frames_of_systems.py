@@ -1,0 +1,105 @@
+"""What kernels, the systems' crash reporters and programs' crash reports print.
+
+A table of native frames' forms; see `frame_form`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.log.stacks.frame_form import Form
+from vllm_forensics.model.incident import OOPS
+
+SYSTEMS: Final = (
+    Form(  # below logcat's prefix
+        writer="Android",
+        example="#00 pc 000000000001e020  /data/app/lib/libexample.so (f+32)",
+        pattern=r"(?:.{0,80}?\s)?#\d{2,3}\s{1,4}pc (?P<pc>(?:0x)?[0-9a-f]{4,16})\s{1,4}"
+        r"(?P<module>\S{1,240})(?: \(offset 0x[0-9a-f]{1,16}\))?(?: \((?!BuildId)"
+        r"(?P<function>[^+]{1,400}?)(?:\+\d{1,9})?\)(?: .{0,100})?| \(BuildId.{0,100})?$",
+        begins=".",
+        holds="pc ",
+    ),
+    Form(  # its arguments stand before it
+        writer="OBS",
+        example="000000583264FD70 00007FFFE8C74EFC 0000000000000048 0000000000000000 "
+        "0000000000000000 0000000000000000 pool.dll!ns::take+0xbc",
+        pattern=r"(?:[0-9A-F]{16} ){6}(?P<module>[\w.+-]{1,80})!"
+        r"(?:0x[0-9a-f]{4,16}$|(?P<function>[A-Za-z_~][^+]{0,300}))",
+        begins="[0-9A-F]",
+        holds="!",
+    ),
+    Form(
+        writer="Blender",
+        example="pool.pyd            :0x00007FFF63EEE850  ns_take",
+        pattern=r"(?P<module>[\w.+-]{1,120})\s{0,40}:0x[0-9A-F]{12,16}\s{1,4}"
+        r"(?P<function>[A-Za-z_~]\S{0,300})",
+        begins=r"[\w.+-]",
+        holds=":0x",
+    ),
+    Form(  # older ones without the offset
+        writer="systemd-coredump",
+        example="#0  0x00007f1be0001234 n/a (libexample.so + 0x1234)",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]+ (?P<function>\S{1,400}) "
+        # its end may be cut off with the text
+        r"\((?P<module>(?!\S{1,240}\+0x)[^()\s]{1,240})(?: \+ (?P<offset>0x[0-9a-f]+))?"
+        r"(?:\)|(?<=\.so))$",
+        begins="#",
+        holds=" (",
+    ),
+    Form(  # LLVM there: without tabs
+        writer="macOS",
+        example="5   _C.so    0x0000000104e95123 f(int) + 687",
+        pattern=r"\s*(?:\[ ?\d{1,3}\] )?\d{1,3}\s{1,8}"
+        r"(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
+        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,12}\b|,?$)",
+        begins=r"[\d\[]",
+        holds="0x",
+    ),
+    Form(
+        writer="macOS, cut off behind its library",
+        example="3   QtCore",
+        pattern=r"\d{1,3} {1,8}(?P<module>[A-Za-z][\w.+-]{1,80})\s{0,40}(?:0x?[0-9a-f]{0,16})?$",
+        begins=r"\d",
+        holds=" ",
+        source="macOS",
+    ),
+    Form(  # libexample.so!f, and without symbols libexample.so + 0x1234
+        writer="Breakpad's minidump_stackwalk",
+        example=" 0  libexample.so!ns::f(int) [f.cpp : 12 + 0x4]",
+        pattern=r"\s{0,4}\d{1,3}  (?P<module>[\w.+-]{1,120}(?: [A-Z][\w.+-]{1,40}){0,3})"
+        r"(?:!(?P<function>[^\[+]{1,400}?))?(?: \[.{1,240})? \+ (?P<offset>0x[0-9a-f]{1,16})\]?$",
+        begins=r"\d",
+        holds=" + 0x",
+        source="a debugger",
+    ),
+    Form(
+        writer="OpenBSD's kernel",
+        example="take(ffff80003c424fe0,81) at take+0x45f sys/kern/pool.c:142",
+        pattern=r"[A-Za-z_]\w{0,80}\([0-9a-f,]{0,200}\) at "
+        r"(?P<function>\w{1,80})\+(?P<offset>0x[0-9a-f]{1,8})"
+        r"(?: (?P<file>[\w./-]{1,120}):(?P<line>\d{1,6}))?(?: \[inline\])?$",
+        begins="[A-Za-z_]",
+        holds=") at ",
+        source=OOPS,
+    ),
+    Form(
+        writer="FreeBSD's kernel",
+        example="#6 0xffffffff821683d4 at take_pool+0x344",
+        pattern=r"\s*#\d{1,3} 0x[0-9a-f]{8,16} at (?P<function>\w{1,120})\+0x[0-9a-f]{1,8}$",
+        begins="#",
+        holds=" at ",
+    ),
+    Form(  # of its registers: where the kernel was. Older ones print the address once or twice
+        writer="the kernel",
+        example="RIP: 0010:pool_take+0x18/0x64 [pool]",
+        pattern=r"\s{0,4}(?:[RE]?IP(?: is at |: {0,2}(?:[0-9a-f]{4}:)?\s{0,2}|\s{1,2})"
+        r"(?:\[<?[0-9a-f]{0,16}>?\]\s{1,2}){0,2}|PC is at |e?pc {0,4}: (?:[0-9a-f]{8,16} )?|"
+        r"NIP \[[0-9a-f]{8,16}\] |Krnl PSW : [0-9a-f ]{17,40}\()"
+        r"\.?(?P<function>[A-Za-z_][\w.]{0,120})\+(?P<offset>0x[0-9a-f]{1,8})/0x[0-9a-f]{1,8}"
+        r"(?: \[(?P<module>[\w-]{1,60})\])?",
+        begins="[REIPpeNK]",
+        holds="+0x",
+        source=OOPS,
+    ),
+)

@@ -1,0 +1,138 @@
+"""Reads one line as a native frame: only the forms that may fit its beginning are tried."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import Final, NamedTuple
+
+from vllm_forensics.evidence.demangle import demangle
+from vllm_forensics.evidence.log.phrases import base_name
+from vllm_forensics.evidence.log.stacks.any_frame import any_frame, without_prefix
+from vllm_forensics.evidence.log.stacks.frame_form import Form
+from vllm_forensics.evidence.log.stacks.native_forms import FORMS
+from vllm_forensics.model.incident import NativeCall
+
+_NO_NAME: Final = {
+    "???",
+    "()",
+    "Unknown",
+    "Unknown symbol",
+    "?",
+    "(unknown)",
+    "<unknown function>",
+    "<unknown>",
+    "n/a",
+    "??",
+    "",
+}
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+_OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40}\.c:\d")
+"""A debugger names the interpreter's own sources, and no module: those are the program's."""
+_PYTHON: Final = "python"
+
+
+_BELOW: Final = ("at ", "from /", "/")
+_FROM: Final = re.compile(r"\s*from (?P<module>/\S{1,240})$")
+"""gdb breaks long frames: the library stands on the next line."""
+_ARGUMENTS: Final = re.compile(r"^\s{4,20}[A-Za-z_]\w{0,60}(?:@entry)?=.{0,600}\) (?=at \S|from /)")
+_SOURCE: Final = re.compile(
+    r"\s{4,20}at (?P<file>\S{1,240}?):(?P<line>\d{1,7})(?::\d{1,6})?$|"
+    r"\s{1,12}(?P<go>[\w/.@~:\\-]{1,240}\.go):(?P<at>\d{1,7})(?: \+0x[0-9a-f]+)?$"
+)
+"""Rust and Go write a frame's source below it, and gdb where the frame is long."""
+ANYBODYS: Final = Form(writer="anybody", example="", pattern="", begins="", holds="")
+"""The form of a frame that was read by what all frames have in common."""
+
+
+class Frame(NamedTuple):
+    """A line that is a frame."""
+
+    call: NativeCall
+    form: Form
+
+
+def frame_in(text: str, source: str = "") -> Frame | None:
+    """The frame that a line holds, in the forms of everybody and of the stack's own source."""
+    for form, pattern in _forms(text.lstrip()[:1], source):
+        if form.holds in text:
+            match = pattern.match(text)
+            if match is not None:
+                call = call_of(match.groupdict())
+                is_python = call.module is None and _OF_PYTHON.search(text) is not None
+                return Frame(replace(call, module=_PYTHON) if is_python else call, form)
+    return None
+
+
+def frame_of_anybody(text: str, death: str) -> Frame | None:
+    """The same in no known form, or behind a logger's prefix that the death's own line has too."""
+    groups = any_frame(text)
+    if groups is None and (own := without_prefix(death, text)) is not None:
+        frame = frame_in(own)
+        if frame is not None:
+            return frame
+        groups = any_frame(own)
+    return Frame(call_of(groups), ANYBODYS) if groups is not None else None
+
+
+@lru_cache(maxsize=1024)
+def _forms(first: str, source: str) -> tuple[tuple[Form, re.Pattern[str]], ...]:
+    return tuple(
+        (form, _compiled(form.pattern))
+        for form in FORMS
+        if form.source in {None, source} and re.match(form.begins, first) is not None
+    )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def call_of(groups: dict[str, str | None]) -> NativeCall:
+    """The call that a form's groups tell."""
+    name = (groups.get("function") or groups.get("symbol") or "").strip()
+    name = name.removeprefix("__GI_")  # glibc's own name for a function of the same name
+    is_none = name in _NO_NAME or _NUMBER.fullmatch(name) or not name.strip("_")
+    function = None if is_none else name
+    if function is not None and function.startswith("_Z"):
+        function = demangle(function) or function
+    module = (groups.get("module") or "").strip() or None
+    offset, pc = groups.get("offset"), groups.get("pc")
+    if pc is not None and function is None:  # within its library
+        offset = hex(int(pc, 16))
+    file, line = groups.get("file"), int(groups.get("line") or 0)
+    has_source = file is not None and file not in _NO_NAME and line > 0
+    return NativeCall(
+        function=function,
+        module=None if _is_nameless(module) else base_name(module),
+        offset=offset,
+        file=file if has_source else None,
+        line=line if has_source else None,
+    )
+
+
+def _is_nameless(module: str | None) -> bool:
+    """Is there no module, or one of which somebody left the folder alone?"""
+    return module is None or module in _NO_NAME or module.endswith("/")
+
+
+def completed(call: NativeCall, text: str) -> NativeCall | None:
+    """The call with what the line below it tells: its library or its source; None: nothing."""
+    if not text[:1].isspace():
+        return None
+    # its arguments took more lines
+    text = _ARGUMENTS.sub("    ", text, count=1) if text.startswith("    ") else text
+    if not (text.lstrip().startswith(_BELOW) or ".go:" in text):
+        return None
+    if call.module is None and (told := _FROM.match(text)) is not None:
+        return replace(call, module=base_name(told["module"]))
+    source = _SOURCE.match(text) if call.file is None else None
+    if source is None:
+        return None
+    file, line = source["file"] or source["go"], int(source["line"] or source["at"])
+    module = _PYTHON if call.module is None and _OF_PYTHON.search(f") at {file}:{line}") else None
+    return replace(call, file=file, line=line, module=call.module or module)

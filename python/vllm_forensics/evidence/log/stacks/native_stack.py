@@ -1,0 +1,290 @@
+"""A line that tells a death, and the native stack below it, in whichever form."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.phrases import clue_at, shortened
+from vllm_forensics.evidence.log.stacks.apple_json import TRIGGERED, AppleThread
+from vllm_forensics.evidence.log.stacks.debugger_python import DebuggersPython
+from vllm_forensics.evidence.log.stacks.handler_frames import is_handler_frame
+from vllm_forensics.evidence.log.stacks.native_frame import (
+    Frame,
+    call_of,
+    completed,
+    frame_in,
+    frame_of_anybody,
+)
+from vllm_forensics.evidence.log.stacks.stack_tells import (
+    is_of_allocator,
+    of_handled,
+    of_handler,
+    of_heap,
+    of_watchdog,
+    signal_by,
+    words_of_end,
+)
+from vllm_forensics.model.incident import OOPS, Clue, ClueKind, NativeCall
+
+_MAX_FRAMES: Final = 48
+_PATIENCE: Final = 24
+"""So many lines without a frame may stand before and between a stack's frames."""
+_CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
+"""Swift: the threads above it were asleep."""
+HANDLED: Final = "<signal handler called>"
+"""gdb: what stands above was called by the kernel."""
+_UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
+"""In every stack of a Rust panic."""
+_TOP: Final = 12
+"""So deep in a stack a call of abort still is its reason."""
+BACKTRACE: Final = "backtrace()"
+_SYMBOLS: Final = re.compile(
+    r"\s*(?:1: |# 1 )?/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$|"
+    r"\s*1: (?:[\w.-]{1,80})?\(.{0,400}\) \[0x[0-9a-f]{6,16}\]$"
+)
+"""backtrace_symbols: it is called where something went wrong. Ceph numbers its frames."""
+_VALGRIND: Final = re.compile(r"==(?P<pid>\d{1,9})==\s{2,8}at 0x[0-9A-F]{4,16}: ")
+_LONE: Final = (
+    # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
+    re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
+    re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
+    re.compile(r"\s*\[0x0\]\s{1,4}[A-Za-z_][\w.-]{0,120}[!+]"),
+)
+_MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
+"""Open MPI's, which it prints in its signal handler alone."""
+_C10: Final = re.compile(r"\s*frame #0: c10::Error::Error\(")
+"""Of an exception of PyTorch's, whose words were cut off."""
+_TENSORRT: Final = re.compile(
+    r"\s*\d{1,3}\s{1,8}0x[0-9a-f]{8,16} "
+    r"(?:[^/].{0,400}?\btensorrt_llm::|/\S{1,240}(?:tensorrt|nvinfer)\S{0,80}\(\+0x[0-9a-f]+\))"
+)
+"""Of an exception of TensorRT-LLM's, which prints it behind its words."""
+_RAY: Final = re.compile(
+    r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]"
+)
+"""Ray's, which it prints where it gives up."""
+_WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
+_OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
+_TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
+"""LLDB tells its program's name below the frame where it stopped."""
+_RAN_FOR: Final = re.compile(r"\b(?:PID|Pid): (?P<pid>\d{1,9}),? [Cc]omm: (?P<name>\S{1,40})")
+# Unreal's crash in one line: libgame.so!Ns::f() const [/src/f.cpp:12] libgame.so!…
+_IN_LINE: Final = re.compile(
+    r"\s(?P<module>[\w.+-]{1,80}\.(?:so|dll|dylib)[\d.]{0,12})!"
+    r"(?P<function>[A-Za-z_~][^\[\n]{0,300}?) ?\["
+)
+_FREE: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
+"""Below a process's own last words a frame may have any form."""
+_OWN_FORMS: Final = {"R", "Julia", "Paddle", OOPS}
+"""Their stacks hold lines that are like anybody's, and are read by forms of their own."""
+_NEAR: Final = 12
+"""So many lines below them its stack begins."""
+_REPEATED_END: Final = "x across cluster]"
+_REPEATED: Final = re.compile(r" {1,4}\[repeated \d{1,9}x across cluster\]$")
+"""What Ray appends to a line that other processes wrote too."""
+_NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
+
+
+def begins_lone_stack(text: str) -> bool:
+    """Is it the innermost frame of a debugger's stack?"""
+    return any(form.match(text) for form in _LONE) and frame_in(text) is not None
+
+
+def is_own_frame(text: str) -> bool:
+    """Does the line tell a death by the frame that it holds: a handler's, or Apple's list?"""
+    return TRIGGERED in text or is_handler_frame(text)
+
+
+class NativeBlock:
+    """A line that tells a death, and the native stack that may follow it."""
+
+    def __init__(self, clue: Clue) -> None:
+        """Begin with the line."""
+        self._clue = clue
+        self._calls: list[NativeCall] = []
+        self._silent = 0
+        self._last = clue.text
+        self._detail = clue.detail
+        self._waits_for_what = clue.kind is ClueKind.ABORT
+        self._last_first = clue.source in {"Paddle", "backward-cpp"}
+        self._apple: AppleThread | None = None
+        self._python = DebuggersPython()
+        if clue.kind in _FREE and ".so!" in clue.text:
+            self._calls = [call_of(match.groupdict()) for match in _IN_LINE.finditer(clue.text)]
+
+    def feed(self, line: LogLine) -> bool:
+        """Take the line in, where it is a frame or a message; False where it is not."""
+        if self._python.feed(line.text):
+            self._silent = 0
+            return True
+        if self._is_message(line.text) or self._is_frame(line.text):
+            return True
+        self._silent += 1
+        return False
+
+    def _is_message(self, text: str) -> bool:
+        if not self._waits_for_what:
+            return False
+        match = _WHAT.match(text) if "what()" in text else None
+        if match is not None:
+            kind, what = self._detail, match["what"].strip()
+            self._detail = shortened(f"{kind}: {what}" if kind and kind != what else what)
+        elif (self._detail or "").endswith(":") and text.strip():
+            # Rust: the message stands on the line below
+            self._detail = shortened(f"{self._detail} {text.strip()}")
+        else:
+            return False
+        self._waits_for_what = False
+        return True
+
+    def _is_frame(self, text: str) -> bool:
+        if (self._clue.pid is None or self._clue.name is None) and self._name_process(text):
+            return True
+        if HANDLED in text or _CRASHED.match(text) is not None:
+            self._calls.clear()
+            self._clue = of_handled(self._clue, self._last)
+            return True
+        if self._is_apples(text):
+            return True
+        if self._calls and (fuller := completed(self._calls[-1], text)) is not None:
+            self._calls[-1] = fuller
+            self._silent = 0
+            return True
+        frame = self._frame(text)
+        if frame is None:
+            return False
+        if (said := words_of_end(text)) is not None and self._clue.signal in {None, "SIGABRT"}:
+            kind, self._detail = said
+            self._clue = replace(self._clue, kind=kind, signal="SIGABRT")
+        self._silent, self._last = 0, text
+        if frame.form.last_first:
+            self._calls.insert(0, frame.call)
+            del self._calls[_MAX_FRAMES:]
+        elif len(self._calls) < _MAX_FRAMES:
+            self._calls.append(frame.call)
+        return True
+
+    def _is_apples(self, text: str) -> bool:
+        """Is it the list of frames in Apple's JSON, or of the list of libraries behind it?"""
+        if self._apple is None and self._clue.source == "macOS" and TRIGGERED in text:
+            self._apple = AppleThread(text)
+            return True
+        is_image = self._apple is not None and self._apple.feed(text)
+        self._silent = 0 if is_image else self._silent
+        return is_image
+
+    def _name_process(self, text: str) -> bool:
+        """For which process the kernel ran when it faulted, or which one prints its own death."""
+        if self._clue.source == OOPS and (ran := _RAN_FOR.search(text)) is not None:
+            self._clue = replace(self._clue, pid=int(ran["pid"]), name=ran["name"])
+            return True
+        if self._clue.name is None and (target := _TARGET.match(text)) is not None:
+            self._clue = replace(self._clue, name=target["name"])
+            return True
+        is_own = self._clue.kind is ClueKind.SIGNAL and not self._calls and self._silent < _NEAR
+        is_own = is_own and self._clue.pid is None and not self._clue.of_another
+        own = _OWN_NUMBER.match(text) if is_own else None
+        if own is not None:
+            self._clue = replace(self._clue, pid=int(own["pid"]))
+        return own is not None
+
+    def _frame(self, text: str) -> Frame | None:
+        text = text.rstrip()
+        if len(text) <= 6 or text.startswith(_NOT_FRAMES):
+            return None
+        if text.endswith(_REPEATED_END):
+            text = _REPEATED.sub("", text)
+        frame = frame_in(text, self._clue.source)
+        if frame is not None or self._clue.kind not in _FREE or self._clue.source in _OWN_FORMS:
+            return frame
+        is_far = not self._calls and self._silent > _NEAR
+        return None if is_far else frame_of_anybody(text, self._clue.text)
+
+    def is_bare_word(self, last_line: int) -> bool:
+        """Does it hold no more than a shell's word, on one of the first lines?"""
+        clue = self._clue
+        is_bare = clue.source == "the shell" and "core dumped" not in clue.text
+        return is_bare and clue.line <= last_line and clue.pid is None and not self._calls
+
+    def goes_on(self, text: str) -> bool:
+        """Is it a frame of this stack, and not the beginning of another?"""
+        few = 0 if self._clue.kind is ClueKind.STACK else 1
+        if self._clue.source == "macOS" and TRIGGERED in text:
+            return True
+        is_other = len(self._calls) > few and begins_lone_stack(text)
+        return not is_other and self._frame(text) is not None
+
+    @property
+    def is_title(self) -> bool:
+        """Does it hold no more than what somebody's title tells?"""
+        return self._clue.text.startswith("# ") and not self._calls
+
+    @property
+    def source(self) -> str:
+        """Who wrote the line."""
+        return self._clue.source
+
+    @property
+    def has_frames(self) -> bool:
+        """Did any frame come?"""
+        return bool(self._calls)
+
+    @property
+    def done(self) -> bool:
+        """Has it waited long enough for another frame?"""
+        return self._silent > _PATIENCE
+
+    def close(self) -> Clue | None:
+        """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
+        listed = self._apple.calls() if self._apple is not None else ()
+        calls = (*self._clue.native, *self._calls, *listed)
+        few = (
+            0
+            if self._clue.detail or self._clue.source == BACKTRACE
+            else 1
+            if self._last_first
+            else 2
+        )
+        python = self._clue.python or self._python.calls()
+        if self._clue.kind is ClueKind.STACK and len(calls) < few:
+            return replace(self._clue, python=python) if python else None  # py-bt alone
+        if " panicked at " in (self._detail or "") and not any(
+            _UNWINDS.search(call.function or "") for call in calls
+        ):
+            calls = ()  # Windows without symbols: the nearest export's name stands for each frame
+        signal = self._clue.signal
+        if signal is None and self._clue.kind in {ClueKind.SIGNAL, ClueKind.STACK}:
+            signal = signal_by(calls[:_TOP])
+        told = self._clue.native, self._clue.python, self._clue.detail, self._clue.signal
+        if told == (calls, python, self._detail, signal):
+            return self._clue
+        clue = replace(self._clue, native=calls, python=python, detail=self._detail, signal=signal)
+        if is_of_allocator(calls[:_TOP]):
+            return of_heap(clue)
+        if clue.kind is ClueKind.STACK and signal is None:
+            return of_watchdog(clue) or of_handler(clue)
+        return clue
+
+
+def open_headless_stack(line: LogLine) -> NativeBlock | None:
+    """A stack that lost its head, and whose frames have no number or one above nought."""
+    if is_own_frame(line.text):
+        return None  # its phrase says more
+    if HANDLED in line.text or (line.pid is not None and _MPI.match(line.text) is not None):
+        clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
+    elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
+        clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
+    elif _TENSORRT.match(line.text) is not None:
+        clue = clue_at(line, ClueKind.STACK, "TensorRT-LLM")
+    elif (traced := _VALGRIND.match(line.text)) is not None:
+        clue = replace(clue_at(line, ClueKind.STACK, BACKTRACE), pid=int(traced["pid"]))
+    elif _C10.match(line.text) is not None or _SYMBOLS.match(line.text) is not None:
+        clue = clue_at(line, ClueKind.STACK, BACKTRACE)
+    else:
+        return None
+    block = NativeBlock(clue)
+    block.feed(line)
+    return block

@@ -1,0 +1,45 @@
+"""Exceptions without their traceback: the last line of one, which is all that people paste.
+
+Logs hold such lines of errors that were survived as well. So they are read only where nothing but
+people's words tells of a death.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.lines import LogLine, log_lines
+from vllm_forensics.evidence.log.people.crash_names import EXCEPTION
+from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.stacks.python_traceback import is_echo_of_another
+from vllm_forensics.model.incident import Clue, ClueKind
+
+_BEFORE: Final = lazily(r"(?:\W{0,6}|E {2,12}|\W{0,4}(?:[Ee]rror|ERROR|[Ee]xception)\W{1,4})")
+"""The mark of a quotation or of pytest's, or a label."""
+_MIN_MESSAGE: Final = 8
+_MAX: Final = 4
+
+
+def bare_exceptions(lines: Sequence[str]) -> list[Clue]:
+    """The exceptions that begin a line of a text, with their messages."""
+    found: list[Clue] = []
+    for number, text in enumerate(lines, start=1):
+        if "Error: " not in text and "Exception: " not in text:
+            continue
+        told = (_clue(line) for line in log_lines(text.encode(), number))
+        found += [clue for clue in told if clue is not None]
+    return found[:_MAX]
+
+
+def _clue(line: LogLine) -> Clue | None:
+    match = EXCEPTION.search(line.text)
+    if match is None or _BEFORE.fullmatch(line.text, 0, match.start()) is None:
+        return None
+    name, _, message = match[0].partition(": ")
+    if len(message) < _MIN_MESSAGE:
+        return None
+    is_echo = is_echo_of_another(name.rpartition(".")[2], message)
+    kind = ClueKind.ECHO if is_echo else ClueKind.EXCEPTION
+    return clue_at(line, kind, "python", detail=match[0], is_told=True)

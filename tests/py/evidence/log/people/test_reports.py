@@ -1,0 +1,269 @@
+"""A title or sentence tells of a crash where somebody reports it, and not where he mends it."""
+
+import re
+
+import pytest
+
+from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HANG, HEAP, signal_of
+from vllm_forensics.evidence.log.people.reports import Form, is_reported
+from vllm_forensics.evidence.log.people.sentence_names import process_named
+from vllm_forensics.evidence.log.people.sentence_places import place_named
+from vllm_forensics.evidence.log.people.works import is_of_work
+
+
+def crash_in(text: str) -> re.Match[str]:
+    """The crash that a text names."""
+    found = next(filter(None, (name.search(text) for name in (DEATH, HEAP, HANG, CRASH))), None)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Illegal instruction",
+        "Bus error (core dump)",
+        "take() segfaults on an empty pool",
+        "Segfault when handling a second request",
+        "Freeing twice causes a segmentation fault",
+        "if the pool is empty we get a segfault",
+        "supervisor killed my worker",
+        "OOM killer killed our server",
+        "The pool suddenly closes",
+        "Pool force closes itself",
+        "the pool gets stucks",
+        "Why does my script segfault?",
+        "serve crashes after the upgrade",
+        "Update to 2.0 crashes the server",
+        "Test suite segfaults on 3.13",
+        "Random sigsegvs",
+        "double free error in the pool",
+        "Double free corruption at exit",
+        "[Bug]: engine dies when loading",
+        "Trainer stuck at 0% on two nodes",
+        "Crash daemon 2.1",
+        "pool-resolved crash",
+        "[BUG_UI] Crash pool on loading",
+        "Lots of core dumps when a tutorial runs",
+        "Segfault / crash on exit",
+        "Stack smashing detected when printing",
+        "Jobs often get lost because a worker dies",
+        "Segfault avec deux flux",
+        "Segmentation fault importing the pool",
+        "The pool will crash if it is empty",
+        "Killed while loading the pool",
+        "Memory grows -> serve is killed",
+        "Pool seems to crash on a second GPU",
+        "serve hangs when the pool is full",
+        "Process 27753 exited on signal 11",
+        "serve die after some time",
+        "serve.exe will instantly exit without a word",
+        "The pool exits silently after a while",
+        "serve stopped responding today",
+        "The pool stops running after a while",
+        "App stürzt beim Start sofort ab",
+        "El pool se cierra solo al abrir un archivo",
+        "Le pool plante au démarrage",
+        "O pool fecha sozinho",
+        "Пул вылетает при запуске",
+        "运行久了会自动掉进程",
+        "起動するとアプリが落ちる",
+        "실행하면 강제 종료",
+        "Zugriffsverletzungen",
+        "The app fails at startup with stackoverflow",
+        "Instant stack overflow on launch",
+        "About a crash in poolview, please help",
+        "Absturz beim Laden",
+        "\u8fd0\u884c\u65f6\u51fa\u73b0Illegal instruction\u9519\u8bef",
+        "\u670d\u52a1\u610f\u5916\u5d29\u6e83",
+    ],
+)
+def test_a_title_that_reports(title: str) -> None:
+    assert not is_of_work(title)
+    assert is_reported(crash_in(title), Form.TITLE)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Fix segfault in the pool",
+        "fix(pool): segfault on an empty list",
+        "[Bugfix] Crash of the worker",
+        "Prevent segmentation fault when take() is called twice",
+        "Handle bus errors correctly",
+        "Fix bug where the server crashes",
+        "Add auto-restart on crash",
+        "[Feature Request] restart after a crash",
+        "How to debug a segmentation fault",
+        "Print a stack on segfault",
+        "stack trace on segfaults",
+        "SIGSEGV handler",
+        "Illegal instruction monitoring",
+        "Worker crash auto-restart",
+        "heap corruption spotter",
+        "CVE-2026-10001: memory corruption in the pool",
+        "Scenario 1: the server crashes",
+        "crash命令",
+        "Segfault colour scheme",
+        "Enhance the SIGBUS log messages",
+        "segmentation fault n. an error of access",
+        "If the assertion fails, the pool will crash",
+        "Potential segfault in the parser",
+        "No segfault any more",
+        "Let users enable core dumps",
+        "Support core dumps of the engine",
+        "The pool should handle SIGSEGV",
+        "own message when the app crashes?",
+        "\u5982\u4f55\u89e3\u51b3Segmentation fault",
+        "\u4f60\u542f\u52a8\u65f6\u4f1a\u51fa\u73b0Segmentation fault",
+    ],
+)
+def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
+    assert is_of_work(title) or not is_reported(crash_in(title), Form.TITLE)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Illegal instruction, what does that mean?",
+        "sometimes the game just randomly sigsegvs",
+        "It just crashed on me twice.",
+        "- It closes, with a bus error.",
+        "While loading it appears to just crash the pool.",
+        "But in server mode, it will crash even with 16",
+        "The app keeps closing or crashing on my phone",
+        "segfault with -O2, none without",
+        "The module loads and then I get a bus error",
+        "which results in a segmentation fault.",
+        "On this system only, the pool seems to crash when loading.",
+        "All was well until we noticed that when a worker segfaults, the pool waits.",
+        "\u63d0\u793aIllegal instruction\uff0c\u8bf7\u5e2e\u5fd9",
+    ],
+)
+def test_a_sentence_that_reports(sentence: str) -> None:
+    assert is_reported(crash_in(sentence), Form.MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Until now the second call would cause a segfault.",
+        "fixes a segfault when the pool is closed",
+        "it helps with debugging segfaults",
+        "A segmentation fault is an error of access.",
+        "Should we catch SIGSEGV and print a stack?",
+        "In case of segfault a stack is printed",
+        "A crash can be triggered by anything.",
+        "Any pod that needs more is killed.",
+        "SIGSEGV would be sent to the worker",
+        "The window freezes and must be killed.",
+        "Ensure that the executor gets killed first.",
+        "The status of a process killed with SIGKILL",
+        "Die Folgen reichen bis zum Absturz des Programms",
+        "We should look for inputs that may cause a crash",
+        "It allows others to cause a crash.",
+        "Crash 20260115 is without a page",
+        "The tests verify that none crashes",
+        "Pool crashes often occur due to bugs.",
+        "Causes of Pool Crashes",
+        "No client survives its own end, even in crash scenarios",
+        "Closes #12, a crash",
+        "SIGSEGV",
+    ],
+)
+def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
+    assert not is_reported(crash_in(sentence), Form.MESSAGE)
+
+
+@pytest.mark.parametrize(
+    ("words", "signal"),
+    [
+        ("segmentarion fault(core dumped)", "SIGSEGV"),
+        ("Segmentation falut", "SIGSEGV"),
+        ("seqfault", "SIGSEGV"),
+        ("exit code 139", "SIGSEGV"),
+        ("error 139 exit code", "SIGSEGV"),
+        ("exit code -6", "SIGABRT"),
+        ("bus-error", "SIGBUS"),
+        ("Speicherzugriffsfehler beim Start", "SIGSEGV"),
+        ("Ungültiger Maschinenbefehl", "SIGILL"),
+        ("Zugriffsverletzung beim Lesen", "SIGSEGV"),
+        ("Aborted ( core dumped )", "SIGABRT"),
+        ("the server was killed", "SIGKILL"),
+        ("Unexpected OOM kills of a pod", "SIGKILL"),
+        ("Pods getting OOM'd with the default limit", "SIGKILL"),
+    ],
+)
+def test_a_signal_in_somebodys_words(words: str, signal: str) -> None:
+    assert signal_of(crash_in(words)) == signal
+
+
+@pytest.mark.parametrize(
+    ("title", "place"),
+    [
+        ("python segfault in libpool.so", "libpool.so"),
+        ("Segfault in ns::Pool::take", "ns::Pool::take"),
+        ("segfault when calling take(3)", "take"),
+        ("`pool.take()` segfaults", "pool.take"),
+        ("Segmentation fault in `pool.nn.take`", "pool.nn.take"),
+        ("segfault at pool.cpp:125", None),
+        ("Crash in version 2.0.1", None),
+        ("Segfault when __take__ is called", "__take__"),
+        ("segfault from calling `_take` of a pool", "_take"),
+        ("crash in take function in pool.c", "take"),
+        ("Null pointer crash in Pool_Take", "Pool_Take"),
+        ("Segfault on startup", None),
+        ("Crash in x86_64 machine", None),
+    ],
+)
+def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
+    match = crash_in(title)
+    call = place_named(title, match.start(), match.end())
+
+    assert (call and (call.module or call.function)) == place
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("vLLM crashes with SIGSEGV", "vLLM"),
+        ("python crash when importing pool", "python"),
+        ('serve fails with "core dumped"', "serve"),
+        ("The program ./build/serve segfaults", "serve"),
+        ("Segmentation fault in EngineCore_DP0 when serving", "EngineCore_DP0"),
+        ("Random crash", None),
+        ("Segfault when starting pool 2.1", "pool"),
+        ("It crashes", None),
+        ("supervisor killed my worker", "worker"),
+        ("Calling take(3) crashes", None),
+        ("Occasional crashes while serving", None),
+        ("Last update crashes on open", None),
+        ("poold keeps crashing", "poold"),
+        ("When it is resized, poolview crashes", "poolview"),
+        ("the pool crashes", None),
+        ("take() with POOL crashes", None),
+        ("Pool 2.1 crash on start", "Pool"),
+        ("The pool server crashes", "server"),
+        ("Starting Pool results in a segfault", "Pool"),
+        ("found 3 crashes", None),
+        ("Export: crashes on start", None),
+        ("`poold` Pod gets killed", "poold"),
+        ("pool-svc pods are being OOM killed", "pool-svc"),
+        ("Docker container crashes", None),
+        ("2.0-rc3/main segfaults", None),
+        ("thread 'main' crashes", None),
+        ("Pool Mapper crashes when closed", "Pool Mapper"),
+        ("Pool Mapper Crashes When Closed", None),
+        ("Random Mapper crashes", None),
+        ("Poold childs die after some time", None),
+        ("Pool crashed with a fatal error: fatal error: Segmentation fault", "Pool"),
+        ("This plugin crashes the server", "server"),
+        ("pool.take() crashes Python", "Python"),
+        ("Segfault in the pool scheduler", "scheduler"),
+    ],
+)
+def test_the_process_that_a_title_names(title: str, name: str | None) -> None:
+    match = crash_in(title)
+    is_verb = not match[0].lower().endswith(("crash", "segfault"))
+
+    assert process_named(match, is_verb=is_verb) == name
