@@ -219,7 +219,9 @@ set_up() {
   for group in "$@"; do
     once "$group" pyproject.toml -- install_group "$group"
   done
-  once project pyproject.toml CMakeLists.txt csrc -- install_project
+  # What was installed knows each module by its path, and one that was moved is found no more.
+  find python -name '*.py' | LC_ALL=C sort >.venv/modules
+  once project pyproject.toml CMakeLists.txt csrc .venv/modules -- install_project
   exec 9<&-
   trap - INT
 }
