@@ -45,6 +45,9 @@ _OF_MACHINES: Final = {"systemd", "kernel"}
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
+_NCCL: Final = "NCCL's watchdog"
+_OF_A_KILL: Final = {137, -9, 9}
+"""Exit statuses of whom the kernel killed."""
 
 
 def _cause(kind: CauseClass, detail: str, certainty: Certainty) -> Cause:
@@ -97,6 +100,11 @@ def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if not kills:
         return None
     told = next((clue for clue in kills if "illed process" in (clue.detail or "")), kills[0])
+    exits = (clue.exit for clue in (first, *account) if clue.exit is not None)
+    left = next((status for status in exits if status not in _OF_A_KILL), None)
+    if left is not None:  # a container's own process lived on: a child of it was killed
+        words = f"{told.detail or told.text}; its own process left with exit status {left}"
+        return _cause(CauseClass.OOM_KILLED, words, Certainty.LIKELY)
     return _cause(CauseClass.OOM_KILLED, told.detail or told.text, Certainty.PROVED)
 
 
@@ -111,10 +119,11 @@ def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
 def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Watchdog caught collective operation timeout`, or the stack below it."""
     told = _what(first, account, _TIMEOUT)
-    is_cut = first.kind is ClueKind.STACK and first.source == "NCCL's watchdog"
+    is_cut = first.kind is ClueKind.STACK and first.source == _NCCL
     if first.kind is not ClueKind.HANG and told is None and not is_cut:
         return None
-    sure = "atchdog" in first.text
+    # who waited for the others' work is not who kept it
+    sure = "atchdog" in first.text and first.source != _NCCL and "ollective" not in first.text
     return _cause(
         CauseClass.HANG,
         told or first.detail or first.text,

@@ -26,6 +26,8 @@ _COMMAND: Final = re.compile(
     r"[\W_]{0,6}(?i:proc[ _]?cmdline|cmdline|command[ _]?line)[\"'`*]{0,3}[ \t]{0,8}[:=][ \t]{1,20}"
     r"(?P<command>\S.{0,300})"
 )
+_FIELD: Final = re.compile(r"\s*COREDUMP_(?:COMM|EXE)=" + _NAME % "field")
+"""Of the journal's own record."""
 _PATH: Final = re.compile(r"\W{0,6}Name[ \t]{0,8}[:=][ \t]{1,20}(?=/|[A-Z]:\\)" + _NAME % "path")
 _CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
 _DESCRIBED: Final = re.compile(r"\s{0,16}(?:Container ID|Image): ")
@@ -77,7 +79,7 @@ def _is_of_record(clue: Clue) -> bool:
 def _labelled(lines: Sequence[str], at: int) -> str | None:
     """What the nearest label says, and above all one above."""
     for line in (*reversed(lines[max(0, at - _REACH) : at]), *lines[at + 1 : at + 1 + _REACH]):
-        match = _PROGRAM.match(line) or _PATH.match(line)
+        match = _PROGRAM.match(line) or _PATH.match(line) or _FIELD.match(line)
         if match is not None:
             return base_name(match[1])
         command = _COMMAND.match(line)

@@ -447,3 +447,70 @@ def test_openwrts_init_names_what_it_gave_up() -> None:
     death = incident_of(f"Sat Feb  1 17:55:45 2020 {line} since last crash").first_death
 
     assert (death.name, death.signal) == ("serve", None)
+
+
+def test_the_journals_own_fields_name_program_and_signal() -> None:
+    death = incident_of(
+        "    COREDUMP_SIGNAL=11",
+        "    COREDUMP_SIGNAL_NAME=SIGSEGV",
+        "    COREDUMP_COMM=serve",
+    ).first_death
+
+    assert (death.name, death.signal) == ("serve", "SIGSEGV")
+
+
+def test_a_container_that_left_by_itself_was_not_what_the_killer_took() -> None:
+    cause = incident_of("  Reason:       OOMKilled", "  Exit Code:    1").first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.OOM_KILLED, Certainty.LIKELY)
+    assert cause.detail.endswith("its own process left with exit status 1")
+
+
+def test_a_signal_whose_name_is_mistyped_has_a_number() -> None:
+    line = "both report 'process finished with exit code 139 (interrupted by signal 11: SIGSEGA)'"
+
+    assert incident_of(line).first_death.signal == "SIGSEGV"
+
+
+def test_who_waited_for_a_collective_is_not_proved_to_have_died_first() -> None:
+    cause = incident_of(
+        "[rank1]:[E115 08:12:42.000 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective "
+        "operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE) ran for 600001 milliseconds"
+    ).first_death.cause
+
+    assert (cause.kind, cause.certainty) == (CauseClass.HANG, Certainty.LIKELY)
+
+
+def test_what_a_server_goes_on_without_is_no_death() -> None:
+    assert not incidents_of(
+        "WARNING 01-15 08:12:42 [_custom_ops.py:14] Failed to import from vllm._C with "
+        'ImportError("/lib/libc.so.6: version `GLIBC_2.32\' not found (required by /opt/_C.so)")',
+        "INFO 01-15 08:12:44 [api_server.py:7] Started server process",
+    )
+
+
+def test_what_a_function_was_given_may_stand_a_line_below() -> None:
+    cause = incident_of(
+        "Program terminated with signal SIGABRT, Aborted.",
+        "#0  __GI_raise (sig=sig@entry=6) at raise.c:51",
+        "#1  0x00007f33ca8c1cd1 in __GI___fortify_fail_abort (",
+        "    need_backtrace=need_backtrace@entry=false,",
+        '    msg=msg@entry=0x7f33ca943966 "stack smashing detected") at fortify_fail.c:33',
+        "#2  0x00005627b9bdadd6 in take (block=7) at pool.cpp:36",
+    ).first_death.cause
+
+    assert cause.detail == "stack smashing detected"
+
+
+@pytest.mark.parametrize(
+    ("told", "name", "kind"),
+    [
+        ("# FeedPool daemon crashes on a segfault", "FeedPool", CauseClass.NATIVE_FAULT),
+        ("# thread panicked at 'no blocks', src/pool.rs:64:45", None, CauseClass.ABORT_EXCEPTION),
+        ("# Pool\n\nAs a daemon I get a failure (signal=SEGV).", None, CauseClass.NATIVE_FAULT),
+    ],
+)
+def test_titles_tell_it_in_few_words(told: str, name: str | None, kind: CauseClass) -> None:
+    death = incident_of(*told.splitlines()).first_death
+
+    assert (death.name, death.cause.kind) == (name, kind)

@@ -34,7 +34,8 @@ DEATH: Final = re.compile(
     r"bus[ -]errors?(?: 10)?|"
     r"(?<!cuda )(?<!hip )(?<!gpu )illegal (?:hardware )?instructions?|"
     r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
-    rf"floating[ -]point exceptions?|signal \(?11\)?|aborted(?=\W{{1,3}}core)|"
+    r"floating[ -]point exceptions?|signal \(?11\)?|signal=(?:SEGV|BUS|ILL|FPE|ABRT)|"
+    rf"aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
     rf"oom[ -]?{_KILLED_MINE}|oom[ -]?kill(?:s|ing)|{KILLER}|"
     r"(?:is|was|been|being|were|are|gets?|got|getting) oom['\u2019]?e?d|"
@@ -112,7 +113,7 @@ def signal_of(death: re.Match[str]) -> str | None:
     status = status_of(death)
     if status is not None:
         return ended_by(status)[0]
-    name = death[0].removesuffix("s").replace("-", " ")
+    name = death[0].removeprefix("signal=").removesuffix("s").replace("-", " ")
     abroad = next((_ABROAD[word] for word in _ABROAD if name.lower().startswith(word)), None)
     if abroad is not None:
         return abroad

@@ -63,7 +63,7 @@ _BETWEEN: Final = lazily(
 _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S{1,40})\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w./-])"
     r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
-    r"(?: (?:(?P<kind>process|proc|server|program|app|children)|"
+    r"(?: (?:(?P<kind>process|proc|server|daemon|program|app|children)|"
     r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
     re.IGNORECASE,
 )

@@ -32,6 +32,7 @@ from vllm_forensics.model.incident import OOPS, Clue, ClueKind, NativeCall
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
 """So many lines without a frame may stand before and between a stack's frames."""
+_LONGEST: Final = 1_000
 _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
 HANDLED: Final = "<signal handler called>"
@@ -152,20 +153,27 @@ class NativeBlock:
         if self._calls and (fuller := completed(self._calls[-1], text)) is not None:
             self._calls[-1] = fuller
             self._silent = 0
+            self._hear(f"{self._last} {text.strip()}")  # its arguments took several lines
             return True
         frame = self._frame(text)
         if frame is None:
             return False
-        if (said := words_of_end(text)) is not None and self._clue.signal in {None, "SIGABRT"}:
-            kind, self._detail = said
-            self._clue = replace(self._clue, kind=kind, signal="SIGABRT")
-        self._silent, self._last = 0, text
+        self._silent = 0
+        self._hear(text)
         if frame.form.last_first:
             self._calls.insert(0, frame.call)
             del self._calls[_MAX_FRAMES:]
         elif len(self._calls) < _MAX_FRAMES:
             self._calls.append(frame.call)
         return True
+
+    def _hear(self, frame: str) -> None:
+        """Keep a frame, and what a function that ends a program was given to say in it."""
+        self._last = frame[:_LONGEST]
+        said = words_of_end(self._last)
+        if said is not None and self._clue.signal in {None, "SIGABRT"}:
+            kind, self._detail = said
+            self._clue = replace(self._clue, kind=kind, signal="SIGABRT")
 
     def _is_apples(self, text: str) -> bool:
         """Is it the list of frames in Apple's JSON, or of the list of libraries behind it?"""

@@ -26,7 +26,7 @@ _ALLOCATES: Final = re.compile(
     r"_?int_(?:free|malloc|realloc)|malloc_consolidate|unlink_chunk|_{0,2}(?:libc_)?(?:c?free|malloc)$"
 )
 _SAYS: Final = re.compile(
-    r"(?:\b|_GI_)(?P<by>malloc_printerr|__libc_fatal|__assert_fail\w{0,8}|Py_FatalError\w{0,8}|fatal_error\w{0,8})"
+    r"(?:\b|_GI_)(?P<by>malloc_printerr|__libc_fatal|__fortify_fail\w{0,8}|__assert_fail\w{0,8}|Py_FatalError\w{0,8}|fatal_error\w{0,8})"
     r" \([^\"]{0,120}?\b(?:str|ptr|message|assertion|msg)=[^\s\"]{1,60} "
     r"\"(?P<words>(?:[^\"\\]|\\.){3,200})\""
 )

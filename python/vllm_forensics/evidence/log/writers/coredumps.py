@@ -22,6 +22,13 @@ COREDUMPS: Final = Family(
             "Process 4242 (python3) of user 1000 dumped core.",
             of_another=True,
         ),
+        Phrase(  # the journal's own record
+            ClueKind.CHILD,
+            "COREDUMP_SIGNAL_NAME=",
+            r"^\s*COREDUMP_SIGNAL_NAME=(?P<signal>SIG[A-Z]{2,6})\s*$",
+            "    COREDUMP_SIGNAL_NAME=SIGSEGV",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             " terminated abnormally with signal ",

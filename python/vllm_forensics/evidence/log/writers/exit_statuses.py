@@ -145,7 +145,9 @@ STATUSES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "(interrupted by signal ",
-            r"\(interrupted by signal (?:\d{1,2}: ?)?(?P<signal>SIG[A-Z]{2,6}|\d{1,2})\b",
+            # its number, where its name is mistyped
+            r"\(interrupted by signal (?:\d{1,2}: ?)?(?P<signal>SIG(?:SEGV|BUS|ABRT|ILL|FPE|KILL|"
+            r"TRAP|TERM|INT|SYS|QUIT|HUP|PIPE|XCPU|XFSZ|ALRM)|(?<=signal )\d{1,2})\b",
             "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)",
             of_another=True,
         ),
