@@ -431,3 +431,13 @@ def test_a_prompt_may_lack_its_hosts_name() -> None:
     text = "[root@ pool]# python3.11 serve.py\nIllegal instruction (core dumped)\n"
 
     assert parse_incident_log([text.encode()]).clues[0].name == "python3.11"
+
+
+def test_what_an_exception_said_may_stand_in_its_own_line() -> None:
+    text = (
+        "it says \"terminate called after throwing an instance of 'std::out_of_range' "
+        'what():  pool: block 7  Aborted (core dumped)"'
+    )
+    (clue,) = parse_incident_log([text.encode()]).clues
+
+    assert clue.detail == "std::out_of_range: pool: block 7"

@@ -113,6 +113,8 @@ class NativeBlock:
         self._last_first = clue.source in {"Paddle", "backward-cpp"}
         self._apple: AppleThread | None = None
         self._python = DebuggersPython()
+        if "instance of" in clue.text and (at := clue.text.find("what():")) > 0:
+            self._is_message(clue.text[at:])  # somebody pasted it into one line
         if clue.kind in _FREE and ".so!" in clue.text:
             self._calls = [call_of(match.groupdict()) for match in _IN_LINE.finditer(clue.text)]
 
@@ -131,7 +133,7 @@ class NativeBlock:
             return False
         match = _WHAT.match(text) if "what()" in text else None
         if match is not None:
-            kind, what = self._detail, match["what"].strip()
+            kind, what = self._detail, match["what"].partition(" Aborted (core")[0].strip()
             self._detail = shortened(f"{kind}: {what}" if kind and kind != what else what)
         elif (self._detail or "").endswith(":") and text.strip():
             # Rust: the message stands on the line below
