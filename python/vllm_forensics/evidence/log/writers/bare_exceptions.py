@@ -18,6 +18,8 @@ from vllm_forensics.model.incident import Clue, ClueKind
 
 _BEFORE: Final = lazily(r"(?:\W{0,6}|E {2,12}|\W{0,4}(?:[Ee]rror|ERROR|[Ee]xception)\W{1,4})")
 """The mark of a quotation or of pytest's, or a label."""
+_OF_GROUP: Final = lazily(r"[\s|]*\+-[+-]-{6,40} \d{1,3} -{6,40}$")
+"""Above a member of a group: one that was never raised has no traceback."""
 _MIN_MESSAGE: Final = 8
 _MAX: Final = 4
 
@@ -28,17 +30,19 @@ def bare_exceptions(lines: Sequence[str]) -> list[Clue]:
     for number, text in enumerate(lines, start=1):
         if "Error: " not in text and "Exception: " not in text:
             continue
-        told = (_clue(line) for line in log_lines(text.encode(), number))
+        is_member = number > 1 and _OF_GROUP.match(lines[number - 2]) is not None
+        bare, least = (text.lstrip(" |"), 1) if is_member else (text, _MIN_MESSAGE)
+        told = (_clue(line, least) for line in log_lines(bare.encode(), number))
         found += [clue for clue in told if clue is not None]
     return found[:_MAX]
 
 
-def _clue(line: LogLine) -> Clue | None:
+def _clue(line: LogLine, least: int) -> Clue | None:
     match = EXCEPTION.search(line.text)
     if match is None or _BEFORE.fullmatch(line.text, 0, match.start()) is None:
         return None
     name, _, message = match[0].partition(": ")
-    if len(message) < _MIN_MESSAGE:
+    if len(message) < least:
         return None
     is_echo = is_echo_of_another(name.rpartition(".")[2], message)
     kind = ClueKind.ECHO if is_echo else ClueKind.EXCEPTION

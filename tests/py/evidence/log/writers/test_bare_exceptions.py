@@ -51,3 +51,18 @@ def test_it_says_more_than_a_wait_that_people_tell_of() -> None:
 )
 def test_an_exception_in_a_sentence_or_a_change_is_none(lines: tuple[str, ...]) -> None:
     assert incidents_of(*lines) == ()
+
+
+def test_a_groups_member_that_was_never_raised_has_no_traceback() -> None:
+    (incident,) = incidents_of(
+        "  + Exception Group Traceback (most recent call last):",
+        '  |   File "/opt/app.py", line 9, in main',
+        '  |     raise ExceptionGroup("hello", [ValueError("bad")])',
+        "  | ExceptionGroup: hello (1 sub-exception)",
+        "  +-+---------------- 1 ----------------",
+        "    | ValueError: bad",
+        "    +------------------------------------",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert incident.first_death.cause.detail == "ValueError: bad"
