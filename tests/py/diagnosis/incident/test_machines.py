@@ -514,3 +514,9 @@ def test_titles_tell_it_in_few_words(told: str, name: str | None, kind: CauseCla
     death = incident_of(*told.splitlines()).first_death
 
     assert (death.name, death.cause.kind) == (name, kind)
+
+
+def test_abrts_reason_names_the_function() -> None:
+    death = incident_of("reason:         take(): serve killed by SIGSEGV").first_death
+
+    assert (death.name, death.function, death.signal) == ("serve", "take", "SIGSEGV")

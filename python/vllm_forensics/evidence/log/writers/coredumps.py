@@ -58,8 +58,9 @@ COREDUMPS: Final = Family(
         Phrase(  # and what its list shows
             ClueKind.CHILD,
             " killed by SIG",
-            r"^\s*reason: {1,12}(?P<name>[\w.+-]{1,60}) killed by (?P<signal>SIG[A-Z]{2,6})",
-            "reason:         serve killed by SIGSEGV",
+            r"^\s*reason: {1,12}(?:(?P<function>[A-Za-z_][\w:~]{1,160})\(\): )?"
+            r"(?P<name>[\w.+-]{1,60}) killed by (?P<signal>SIG[A-Z]{2,6})",
+            "reason:         take(): serve killed by SIGSEGV",
             of_another=True,
         ),
         Phrase(  # apport's report
