@@ -143,6 +143,8 @@ def test_an_interactive_shell_runs_under_it_with_jobs_of_its_own(supervisor: Sup
     terminal.expect("READY> ")
     terminal.type("fg\n")
     terminal.expect("cat'\r\n")
+    terminal.type("here\n")
+    terminal.expect("here\r\nhere\r\n")  # it has the terminal again, which the shell gives late
     terminal.type("\x03")
     terminal.expect("READY> ")
     terminal.type("exit 5\n")
