@@ -10,6 +10,7 @@ from typing import Final
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
     ITSELF,
+    NCCL_WATCHDOG,
     OOPS,
     UNNAMED,
     Cause,
@@ -45,7 +46,6 @@ _OF_MACHINES: Final = {"systemd", "kernel"}
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
-_NCCL: Final = "NCCL's watchdog"
 _OF_A_KILL: Final = {137, -9, 9}
 """Exit statuses of whom the kernel killed."""
 
@@ -119,11 +119,13 @@ def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
 def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`Watchdog caught collective operation timeout`, or the stack below it."""
     told = _what(first, account, _TIMEOUT)
-    is_cut = first.kind is ClueKind.STACK and first.source == _NCCL
+    is_cut = first.kind is ClueKind.STACK and first.source == NCCL_WATCHDOG
     if first.kind is not ClueKind.HANG and told is None and not is_cut:
         return None
     # who waited for the others' work is not who kept it
-    sure = "atchdog" in first.text and first.source != _NCCL and "ollective" not in first.text
+    sure = (
+        "atchdog" in first.text and first.source != NCCL_WATCHDOG and "ollective" not in first.text
+    )
     return _cause(
         CauseClass.HANG,
         told or first.detail or first.text,

@@ -110,13 +110,14 @@ def _where(death: Death) -> list[str]:
 
 def _others(death: Death, processes: Sequence[IncidentProcess]) -> list[str]:
     """Who else died so: children of one server, or the same program each time it was started."""
-    ends = {death.signal} - {None}
+    if death.name is None or death.signal is None:
+        return []
     pids = [
         one.pid
         for one in processes
-        if one.name == death.name and one.pid not in {None, death.pid} and one.end in ends
+        if (one.name, one.end) == (death.name, death.signal) and one.pid not in {None, death.pid}
     ]
-    if not pids or death.name is None:
+    if not pids:
         return []
     names = ", ".join(map(str, pids[:_MAX_NAMED])) + (", …" if len(pids) > _MAX_NAMED else "")
     are = "processes" if len(pids) > 1 else "process"

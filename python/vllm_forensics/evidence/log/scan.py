@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from vllm_forensics.evidence.log import openers, records, unnamed
@@ -166,18 +167,19 @@ class _Scanner:
                 self._add(unfinished)
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
-        clues += self._record.cut_short(self._setting.lines)
+        text = cache(self._setting.lines)  # which several ask for
+        clues += self._record.cut_short(text)
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
-            head = self._setting.lines(HEAD)
+            head = text(HEAD)
             clues += [] if self._hearsay.is_work else bare_exceptions(head)
             clues += self._hearsay.alone(head)
         clues.sort(key=lambda clue: clue.line)
-        printed = with_apples_faults(self._setting.printed(clues), self._setting.lines)
+        printed = with_apples_faults(self._setting.printed(clues), text)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
-            printed = with_programs(printed, self._setting.lines)
-            printed = with_labels(printed, self._setting.lines)
-            printed = with_told_programs(printed, self._setting.lines)
+            printed = with_programs(printed, text)
+            printed = with_labels(printed, text)
+            printed = with_told_programs(printed, text)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),
             processes=seen,
@@ -227,12 +229,12 @@ class _Scanner:
         if _NUMBERED.match(raw) is not None and self._is_of_r_or_rust(raw):
             return
         self._note_above(raw)
-        self._record.note_prompt(raw, self._line)
         bare = self._prefixes.taken_off(raw)
         time = last_time(raw) if len(bare) < len(raw) else None
         for one in log_lines(bare, self._line):
             line = self._dated(one if time is None else one._replace(time=one.time or time))
             if has_needle:
+                self._record.note_prompt(raw, self._line)
                 begun = self._learned(bare, line)
                 if begun is not None:  # it may be a heading with a process's name
                     self._record.note(begun)

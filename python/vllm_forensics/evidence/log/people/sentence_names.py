@@ -19,6 +19,8 @@ _PROCESS: Final = (
     r"(?:llama|ollama)[ -](?:runner|server)|[a-z]{3,20}(?<!api)(?<!web)server(?= |$))"
     r"(?:_[A-Z]{1,3}\d{1,4}){0,4}"
 )
+_PROGRAMS: Final = "containerd|dockerd|interpreter|kernel|ollama|raylet|server|sglang|vllm"
+"""Such a word is a program's, as a subject and as an object."""
 _WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
 _WITHIN: Final = lazily(
     rf"(?i)[^.;:]{{0,20}}? in (?:the |an? )?(?:\w{{2,12}} )?[`\"']?(?P<name>{_PROCESS})\b"
@@ -28,9 +30,8 @@ _IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
 _VICTIM: Final = lazily(
     r"(?i)(?<=killed|rashes|rashed| kills|freeze|reezes| froze) "
     r"(?:(?:my|our|the|this|its)(?: entire| whole)?|entire|whole) [`\"']?(?P<name>[\w+-]{2,40})|"
-    r"(?<=rashes|rashed| kills) (?P<bare>python|server|kernel|interpreter|supervisord|systemd|"
-    r"httpd|mysqld|mongod|etcd|sshd|containerd|dockerd|kubelet|nginx|postgres|redis|gunicorn|uwsgi|"
-    r"celery|raylet|vllm|sglang|ollama)\b"
+    rf"(?<=rashes|rashed| kills) (?P<bare>{_PROGRAMS}|python|supervisord|systemd|httpd|mysqld|"
+    r"mongod|etcd|sshd|kubelet|nginx|postgres|redis|gunicorn|uwsgi|celery)\b"
 )
 """`celery killed my worker`, `take() crashes Python`: who died is named behind."""
 _PATH: Final = lazily(
@@ -68,8 +69,7 @@ _SUBJECT: Final = lazily(
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(
-    r"(?i)(?:python\d?|engine|worker|actor|scheduler|raylet|server|vllm|sglang|ollama|kernel|client|"
-    r"daemon|interpreter|(?:my)?sqld|containerd|dockerd|"
+    rf"(?i)(?:{_PROGRAMS}|python\d?|engine|worker|actor|scheduler|client|daemon|(?:my)?sqld|"
     r"crond|[\w-]{1,30}(?:server|-cli|\.exe|[bcfghkmpqstvwxz]d|-\w{1,20}d))$"
 )
 """Such a word is who died, whatever stands before it; before a noun (`python crash`) no other."""

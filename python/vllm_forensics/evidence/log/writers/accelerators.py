@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vllm_forensics.evidence.log.phrases import Family, Phrase
-from vllm_forensics.model.incident import ClueKind
+from vllm_forensics.model.incident import NCCL_WATCHDOG, ClueKind
 
 _FAULT_IN_TITLE: Final = (
     r"^# (?=.{0,200}(?:GPU|gfx\d|\bMI\d{2,3}|(?i:ROCm)|HIP\b|HSA|[Pp]age not present)).{0,160}?"
@@ -24,7 +24,7 @@ _RUNTIMES: Final = (
     "LaunchFailure|LaunchTimeOut|HardwareStackError|Assert|ECCUncorrectable"
 )
 WATCHDOG: Final = Family(
-    source="NCCL's watchdog",
+    source=NCCL_WATCHDOG,
     phrases=(
         Phrase(  # of its stack, where its own words are cut off
             ClueKind.STACK,
