@@ -113,6 +113,8 @@ _INTERPRETER: Final = re.compile(
 )
 _PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE.pattern}")
 """What ELF's linker loads first has no `.so` in its name."""
+_EXTENSION: Final = re.compile(r".{1,120}\.c(?:p|python-)3\d{1,2}-[\w-]{3,60}\.(?:so|pyd)")
+"""A library that only Python's interpreter loads."""
 _MAIN: Final = re.compile(r"main\.")
 _GO: Final = re.compile(
     r".{0,200}(?:/cmd|/cli|\b[\w-]{1,60}\.[\w.-]{2,60}/[\w.~-]{1,80})/(?P<name>[\w.-]{1,60}?)"
@@ -160,7 +162,7 @@ def gives_up(call: NativeCall) -> bool:
 def program_of(calls: Sequence[NativeCall]) -> str | None:
     """The program whose stack this is: of ELF's modules the one that is no library.
 
-    Go names it after the folder of its package `main`.
+    Go names it after the folder of its package `main`; of an extension of Python's it is python.
     """
     mains = (
         _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
@@ -168,9 +170,9 @@ def program_of(calls: Sequence[NativeCall]) -> str | None:
     if (go := next(filter(None, mains), None)) is not None:
         return go["name"]
     modules = [call.module for call in calls if call.module is not None]
-    if not any(map(_LIBC.match, modules)):
-        return None  # macOS's frameworks have no suffix either
-    return next((name for name in modules if _PROGRAM.fullmatch(name) is not None), None)
+    # macOS's frameworks have no suffix either
+    own = filter(_PROGRAM.fullmatch, modules) if any(map(_LIBC.match, modules)) else iter(())
+    return next(own, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
 
 
 def _handles(call: NativeCall) -> bool:

@@ -262,7 +262,7 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
 
 def base_name(path: str | None) -> str | None:
     """A file's name without its folder; None stays None."""
-    return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] if path else None
+    return path.replace("\\", "/").rstrip("/`").rsplit("/", 1)[-1] if path else None
 
 
 def shortened(words: str) -> str:

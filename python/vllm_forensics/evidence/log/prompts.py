@@ -71,6 +71,8 @@ _ECHOED: Final = re.compile(
 """What a shell runs last of several commands, as make tells it."""
 _REACH: Final = 60
 """So far above a death its program was started."""
+_ASKS: Final = re.compile(r"echo +[\"']?[$%]")
+"""What was asked of the shell below: how the command above it ended."""
 _OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP}
 _STRANGERS: Final = {"kernel", "a debugger", "systemd", "somebody"}
 """They write of processes that were started elsewhere."""
@@ -80,6 +82,8 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
     """The program of the nearest command above a line; None where that only starts or shows."""
     for line in reversed(lines[max(0, at - _REACH) : at]):
         match = _PROMPT.match(_TAGS.sub("", line) if "</" in line else line)
+        if match is not None and _ASKS.match(match["command"]) is not None:
+            continue
         if match is not None:
             return program_of_command(match["command"])
         if (echoed := _ECHOED.match(line)) is not None:
@@ -122,4 +126,6 @@ def with_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> 
 def is_nameless(clue: Clue) -> bool:
     """Are these a process's own last words, or the shell's of it, and neither tells its name?"""
     is_own = clue.kind in _OWN and clue.source not in _STRANGERS and not clue.of_another
-    return is_own and clue.name is None and clue.writer is None and not clue.is_told
+    is_asked = clue.kind is ClueKind.CHILD and clue.source == "the shell"
+    is_named = clue.name is not None or clue.writer is not None
+    return (is_own or is_asked) and not is_named and not clue.is_told

@@ -248,3 +248,21 @@ def test_an_address_alone_is_no_function() -> None:
     )
 
     assert (first.module, first.function) == ("libpool.dylib", "take_block")
+
+
+def test_a_status_that_was_asked_for_is_that_of_the_command_above() -> None:
+    first = death("$ uv run python take.py\n\n$ echo $?\n139\n")
+
+    assert (first.name, first.signal) == ("python", "SIGSEGV")
+
+
+def test_an_extension_of_pythons_tells_whose_stack_it_is() -> None:
+    log = (
+        "It segfaults:\n(gdb) bt\n"
+        "#0  0x00007f1b2c3d4e5f in take (at=0x0) from /opt/pool.cpython-312-x86_64-linux-gnu.so`\n"
+        "#1  0x00007f1b2c3d4e6f in pool_main () from /opt/libpool.so\n"
+    )
+
+    first = death(log)
+
+    assert (first.name, first.module) == ("python", "pool.cpython-312-x86_64-linux-gnu.so")

@@ -41,7 +41,7 @@ from vllm_forensics.evidence.log.people.works import (
     is_of_work,
 )
 from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 
 NEEDLES: Final = (
     b"egfault", b"egmentation fault", b"egmentation Fault", b"SIGSEGV", b"llegal instruction",
@@ -174,12 +174,21 @@ class Hearsay:
             elif self._is_event and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None
-                yield replace(clue, pid=pid, is_told=True, signal=self._named(clue))
+                told = replace(clue, pid=pid, is_told=True, signal=self._named(clue))
+                yield told if told.native else replace(told, native=self._place())
 
     def _named(self, clue: Clue) -> str | None:
         """The signal that the title gives itself beside glibc's words, which imply another."""
         name = DEATH.search(self._title.text) if clue.kind is ClueKind.HEAP else None
         return (signal_of(name) if name is not None else None) or clue.signal
+
+    def _place(self) -> tuple[NativeCall, ...]:
+        """The function that the title says was damaged in, if that can be nothing else."""
+        text = self._title.text
+        heap = HEAP.search(text)
+        place = place_named(text, heap.start(), heap.end()) if heap is not None else None
+        is_sure = place is not None and (place.function is None or "::" in place.function)
+        return (place,) if place is not None and is_sure else ()
 
     def _told_in(self, line: LogLine, names: Sequence[re.Pattern[str]], form: Form) -> Clue | None:
         """The crash that is reported in a line; else one that it speaks of."""

@@ -24,7 +24,8 @@ _INTRODUCES: Final = re.compile(r"\W{0,4}[A-Za-z][\w ,'()-]{3,80}:\W{0,4}$")
 _PRINTED: Final = re.compile(
     r".{0,200}(?:\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|CRITICAL)\b|\w(?:Error|Warning"
     r"|Exception)\b|[\w/.-]{1,80}\.(?:py|cc|cpp|c|h|go|rs):\d|"
-    r"\bpid=\d|most recent call)|\s*(?:#\d|File \"|at \S{1,200}\(|==\d|\(\w{1,40}\) |\[|--- SIG)"
+    r"\bpid=\d|most recent call)|\s*(?:#\d|File \"|at \S{1,200}\(|==\d|\(\w{1,40}\) |\[|--- SIG|"
+    r"Thread \d{1,6} \"|Program (?:received|terminated) )"
 )
 """A program's own advice, in a line that it printed."""
 _HANDLERS_OWN: Final = re.compile(

@@ -23,7 +23,8 @@ _PROGRAMS: Final = "containerd|dockerd|interpreter|kernel|ollama|raylet|server|s
 """Such a word is a program's, as a subject and as an object."""
 _WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
 _WITHIN: Final = lazily(
-    rf"(?i)[^.;:]{{0,20}}? in (?:the |an? )?(?:\w{{2,12}} )?[`\"']?(?P<name>{_PROCESS})\b"
+    rf"(?i)[^.;:]{{0,20}}? (?:in|on) (?:the |an? )?(?:\w{{2,12}} )?[`\"']?"
+    rf"(?P<name>{_PROCESS}|(?<=on the )(?:server|client))\b"
 )
 """Behind the crash's name."""
 _IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
@@ -41,7 +42,8 @@ _PATH: Final = lazily(
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
     r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
-    r"receive[sd]|caught|results in):? "
+    r"receive[sd]|caught|results in|gets?|got|hits?|triggers?|triggered|produce[sd]?|"
+    r"generate[sd]?):? "
     r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
     r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
 )

@@ -1,6 +1,7 @@
-"""The program that somebody says he ran, where he tells of a death and not whose it was.
+"""Who died, where no line that tells of the death says so: somebody does elsewhere in the text.
 
-He ran a command or a path, which he quotes; or the program that the tracker's page is of.
+He names who crashed in a sentence; or he ran a command or a path, which he quotes; or the program
+that the tracker's page is of.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
 from vllm_forensics.evidence.log.people.page import Page, is_prose
+from vllm_forensics.evidence.log.people.reports import Form, is_reported
+from vllm_forensics.evidence.log.people.sentence_names import process_named
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
 from vllm_forensics.model.incident import Clue
 
 _RUNS: Final = (
     r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|execut(?:e|ed|ing)|open(?:ed|ing)?|"
-    r"invok(?:e|ed|ing))|\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) ?"
+    r"invok(?:e|ed|ing))|(?:my|the|this|following) command(?: line)? ?(?:is|was|:)|"
+    r"\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) ?"
     r"(?:the |my |our )?(?:command |program |binary |tool |executable )?"
 )
 _COMMAND: Final = lazily(
@@ -26,7 +31,18 @@ _COMMAND: Final = lazily(
     r"(?P<path>\./[\w./+-]{1,120}))"
 )
 """A command with its arguments or a program's path, as he quotes it."""
-_STATEMENT: Final = lazily(r"(?i)(?:import|from|select|insert|return|await|the|an?) |.{1,60}[(=]")
+_STATEMENT: Final = lazily(
+    r"(?i)(?:import|from|select|insert|return|await|the|an?) |(?:(?! -)[^(=]){1,60}[(=]"
+)
+_ALONE: Final = lazily(
+    r"[\s>`]{0,8}(?P<command>(?:(?:uv|poetry|pipenv|pdm|rye|hatch) run |\w{1,40}=\S{1,80} ){0,4}"
+    r"(?:(?:~?[\w.-]{0,60}/){0,10}"
+    r"(?:python[\d.]{0,4}|pypy[\d.]{0,4}|ipython\d?|pytest|java|ruby|php|perl|Rscript|julia|"
+    r"luajit|node|deno|bun|dotnet|mono|vllm)(?:\.exe)? "
+    r"(?!-{1,2}[vV](?:ersion)?\b|setup\.py|-m (?:pip|venv|build)\b)[\w./\\\"'~-]|"
+    r"\.{1,2}/[\w./+-]{1,120}(?=[ `]|$)).{0,300})$"
+)
+"""A command that stands alone in its line, as people show what to do."""
 _PAGE: Final = lazily(
     r"(?P<owner>[\w.-]{1,60})/(?P<name>[\w.-]{2,80}) \u00b7 (?:issue|discussion) #?\d.*"
 )
@@ -43,9 +59,8 @@ _FAR: Final = 60
 
 
 def with_told_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
-    """The clues; where somebody tells of them, with the program that he ran and no other name."""
-    is_told = any(clue.is_told for clue in clues)
-    if not is_told or not all(map(_is_nameless, clues)):
+    """The clues; where no name stands beside them, with whom sentences or commands name."""
+    if not clues or not all(map(_is_nameless, clues)):
         return list(clues)
     name = next(filter(None, _named(lines()[:_FAR], clues)), None)
     return [replace(clue, name=name) for clue in clues]
@@ -56,14 +71,26 @@ def _is_nameless(clue: Clue) -> bool:
 
 
 def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
-    """What was run, as the lines that tell of a death say it first, and then all others."""
-    told = [clue.text for clue in clues]
+    """Who crashed, or what was run: the lines that tell of a death say it first, then all others.
+
+    A parent's words are of its child, and not of what was run.
+    """
+    told = [clue.text for clue in clues if clue.is_told]
     prose = [*told, *filter(is_prose, Page(lines).written())]
+    crashes = (
+        one for line in prose for name in (DEATH, HEAP, CRASH) for one in name.finditer(line)
+    )
+    reported = (one for one in crashes if is_reported(one, Form.SENTENCE))
+    yield from (process_named(one, is_verb=is_verb(one)) for one in reported)
+    if not told and any(clue.of_another for clue in clues):
+        return
     for match in (one for line in prose for one in _COMMAND.finditer(line)):
         command = match["path"] or match["quoted"]
         if _STATEMENT.match(command) is None:
             yield program_of_command(command.rstrip(".,:;)"))
     yield started_at_prompt(lines, max(clue.line for clue in clues) - 1)
+    for match in filter(None, map(_ALONE.match, lines)):
+        yield program_of_command(match["command"].rstrip("`"))
     page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
     below = lines[lines.index(page.string) + 1 :] if page is not None else ()
     if page is not None and not any(_IMPORTED.search(line) for line in below):

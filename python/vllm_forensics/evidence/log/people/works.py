@@ -54,7 +54,9 @@ _STATES: Final = lazily(
 _IS_SO: Final = lazily(
     r"(?i)(?:ci|tests?|build): (?:\S{1,60} ){1,5}(?:is|are|was|were) (?!now\b|no\b|not\b)\w|"
     r"\W{0,4}\[(?:ci|tests?|build)\] (?:\S{1,60} ){0,6}?(?:errors?|failures?|faults?|segfaults?|"
-    r"crash(?:es)?|aborts?) (?:in|at|on|with|when|during) "
+    r"crash(?:es)?|aborts?) (?:in|at|on|with|when|during) |"
+    r"\W{0,4}\[(?:ci|tests?|build)\] (?:\S{1,60} ){1,8}?"
+    r"(?:fails|crashes|hangs|segfaults|aborts|dies)\b"
 )
 """Of the part that breaks: a mark that changes have too."""
 _HANGS: Final = lazily(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")

@@ -22,6 +22,8 @@ def name_in(text: str) -> str | None:
         (TITLE + "We see it after running ./pool-cli in the folder.\n", "pool-cli"),
         (TITLE + "运行 `./pool` 的时候出现的\n", "pool"),
         (TITLE + "$ doas ./pool --all\nreading\n\nIt ended with a segmentation fault.\n", "pool"),
+        (TITLE + "To reproduce:\n\n`poetry run python take.py --all`\n", "python"),
+        (TITLE + "Do this:\n```\nPOOL=1 ./bin/pool --all\n```\n", "pool"),
         (PAGE + "I always see this while running poolview with an empty file.\n", "poolview"),
         (PAGE + "Opened a file from the poolview binary of my own, and it was gone.\n", "poolview"),
         (PAGE.replace("view", "view-qt") + "I opened Poolview, and saw this.\n", "Poolview"),
@@ -36,6 +38,7 @@ def test_what_was_run_is_who_died(text: str, name: str) -> None:
     [
         TITLE + "I get it when I run `import pool` in a new shell.\n",
         TITLE + "I get it when I run `docker run pool` here.\n",
+        TITLE + "I get it after\n```\npython setup.py install\njava -version\n```\n",
         TITLE + "I get it when I run the pool with my own model.\n",
         PAGE + "My program uses poolview as a library, and running poolview helps.\n",
         PAGE + "I opened poolview from Python, and saw this.\n",
@@ -43,6 +46,33 @@ def test_what_was_run_is_who_died(text: str, name: str) -> None:
 )
 def test_what_is_no_program_is_no_name(text: str) -> None:
     assert name_in(text) is None
+
+
+def test_whom_a_sentence_says_crashed_is_who_a_nameless_stack_is_of() -> None:
+    stack = (
+        "#0  0x00007f1b2c3d4e5f in raise () from /lib64/libc.so.6\n"
+        "#1  0x00007f1b2c3d4e6f in abort () from /lib64/libc.so.6\n"
+        "#2  0x00007f1b2c3d4e7f in take () from /opt/libpool.so\n"
+    )
+
+    assert name_in(f"We see a core dump on the server once a day.\n{stack}") == "server"
+    assert name_in(f"The server got a core dump, whatever we did:\n{stack}") == "server"
+    assert name_in(f"Here my command is `python take.py --all=yes`.\n{stack}") == "python"
+    assert name_in(f"The stack is this, from a machine of ours:\n{stack}") is None
+
+
+def test_of_what_was_run_a_parent_tells_another_end() -> None:
+    text = "$ ./run-all.sh\nstarting\nERROR: process exited with signal 11\n"
+
+    assert name_in(text) is None
+
+
+def test_a_title_tells_where_the_heap_was_found_damaged() -> None:
+    text = '# pool::Cache::take() leading to "double free or corruption (out)"\n\nIt is rare.\n'
+
+    (clue,) = parse_incident_log([text.encode()]).clues
+
+    assert [call.function for call in clue.native] == ["pool::Cache::take"]
 
 
 def test_a_name_that_is_told_stays() -> None:
