@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.clues import subject_pid
-from vllm_forensics.diagnosis.incident.roles import role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident.roles import (
+    role_of_clue,
+    role_of_frames,
+    role_of_name,
+)
 from vllm_forensics.model.incident import (
     Clue,
     ClueKind,
@@ -14,6 +18,7 @@ from vllm_forensics.model.incident import (
     IncidentProcess,
     IncidentReading,
     ProcessRole,
+    SeenProcess,
 )
 
 _MAX_PROCESSES: Final = 64
@@ -34,6 +39,7 @@ def processes_of(
             seen[death.pid].last_time if death.pid in seen else None,
         )
     ]
+    unsigned = _by_role(reading.processes, clues)
     for pid in pids:
         if pid is None or pid == death.pid or len(found) >= _MAX_PROCESSES:
             continue
@@ -52,7 +58,7 @@ def processes_of(
                 parent=_parent(pid, clues),
                 last_seen=(seen[pid].last_time if pid in seen else None)
                 or next(reversed(times), None),
-                end=_end(about),
+                end=_end(_final(about, seen.get(pid), death)) or _end(unsigned.get(pid, ())),
             )
         )
     return tuple(found)
@@ -85,6 +91,38 @@ def _parent(pid: int | None, clues: Sequence[Clue]) -> int | None:
         ),
         None,
     )
+
+
+def _by_role(
+    processes: Sequence[SeenProcess], clues: Sequence[Clue]
+) -> dict[int | None, tuple[Clue, ...]]:
+    """Errors without a prefix, whose frames only one of the processes can have.
+
+    Python prints a client's last traceback below the engine's log, and no logger signs it.
+    """
+    pids: dict[ProcessRole, set[int | None]] = {}
+    for one in processes:
+        if (role := role_of_name(one.name)) is not None:
+            pids.setdefault(role, set()).add(one.pid)
+    found: dict[int | None, tuple[Clue, ...]] = {}
+    for clue in clues:
+        role = role_of_frames(clue.python)
+        owners = pids.get(role, set()) if role is not None else set()
+        if subject_pid(clue) is None and clue.writer is None and len(owners) == 1:
+            [pid] = owners
+            found[pid] = (*found.get(pid, ()), clue)
+    return found
+
+
+def _final(about: Sequence[Clue], seen: SeenProcess | None, death: Death) -> list[Clue]:
+    """Without the exceptions that it lived on after: the first death came later than they."""
+    died = death.evidence[0].line if death.evidence else 0
+    lived = seen is not None and seen.last_line > died
+    return [
+        clue
+        for clue in about
+        if not (lived and clue.kind is ClueKind.EXCEPTION and clue.line < died)
+    ]
 
 
 def _end(about: Sequence[Clue]) -> str | None:

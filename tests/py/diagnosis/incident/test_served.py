@@ -211,3 +211,57 @@ def test_the_launcher_of_shards_says_which_one_ended(line: str, role: ProcessRol
     death = incident_of("SystemExit: 1 rank=0", line).first_death
 
     assert (death.role, death.cause.kind) == (role, CauseClass.UNKNOWN)
+
+
+_ENGINE = "(EngineCore pid=41) ERROR 11-30 15:37:18 [core.py:1512] "
+_CLIENT = "(MainProcess pid=40) WARNING 11-30 15:37:10 [base.py:380] "
+_ENGINE_DIED = (
+    f"{_ENGINE}Worker proc VllmWorker-0 died unexpectedly, shutting down executor.",
+    f"{_ENGINE}EngineCore encountered a fatal error.",
+)
+_SURVIVED = (
+    f"{_CLIENT}Traceback (most recent call last):",
+    f'{_CLIENT}  File "/opt/vllm/renderers/base.py", line 217, in get_tokenizer',
+    f'{_CLIENT}    raise ValueError("no tokenizer")',
+    f"{_CLIENT}ValueError: no tokenizer",
+)
+_CLIENTS_LAST = (
+    "Traceback (most recent call last):",
+    '  File "/opt/vllm/entrypoints/llm.py", line 473, in generate',
+    "    return self._run_engine()",
+    '  File "/opt/vllm/v1/engine/core_client.py", line 996, in get_output',
+    "    raise self._format_exception(outputs) from None",
+    "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.",
+)
+_CLIENT_LIVES = "(MainProcess pid=40) INFO 11-30 15:37:18 [utils.py:628] [shutdown] sigterm"
+
+
+def test_an_exception_that_a_process_lived_on_after_is_not_its_end() -> None:
+    incident = incident_of(
+        *_SURVIVED,
+        "(Worker pid=42) INFO 11-30 15:37:11 [worker.py:82] loaded",
+        "!!!!!!! Segfault encountered !!!!!!!",
+        '  File "/src/pool.hpp", line 305, in store(long)',
+        *_ENGINE_DIED,
+        *_CLIENTS_LAST,
+        _CLIENT_LIVES,
+    )
+
+    ends = {one.pid: one.end for one in incident.processes}
+    assert incident.first_death.pid == 42
+    assert ends[40] == "EngineDeadError: EngineCore encountered an issue."
+
+
+def test_a_traceback_without_a_prefix_is_nobodys_where_two_could_have_printed_it() -> None:
+    incident = incident_of(
+        "(MainProcess pid=39) INFO 11-30 15:37:10 [base.py:380] begins",
+        "(MainProcess pid=40) INFO 11-30 15:37:10 [base.py:380] begins",
+        "(Worker pid=42) INFO 11-30 15:37:11 [worker.py:82] loaded",
+        "!!!!!!! Segfault encountered !!!!!!!",
+        '  File "/src/pool.hpp", line 305, in store(long)',
+        *_ENGINE_DIED,
+        *_CLIENTS_LAST,
+    )
+
+    ends = {one.pid: one.end for one in incident.processes}
+    assert (ends[39], ends[40]) == (None, None)
