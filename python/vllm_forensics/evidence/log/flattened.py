@@ -1,5 +1,7 @@
 """Lines that a copy joined into one, with blanks for newlines: a traceback, a log of vLLM's.
 
+A line that was written behind a progress bar is parted from it.
+
 What has a form of its own at each line's beginning can be parted again: Python's frames, the words
 between two tracebacks, c10's frames, the prefix that a logger puts before every line.
 """
@@ -37,6 +39,19 @@ _RAISED: Final = re.compile(
 )
 _C10: Final = re.compile(rb"\s{1,8}(?=frame #\d{1,3}: )")
 _MAX: Final = 1 << 16
+_BAR: Final = re.compile(
+    # Processed prompts:  50%|█████     | 2/4 [00:01<00:01, 1.52it/s]!!!!!!! Segfault encountered
+    rb"[^\[\]()]{0,400}\| {0,4}[\w.?]{1,16}/[\w.?]{1,16} "
+    rb"\[(?:\d{1,4}:){1,3}\d\d<[^\[\]\r]{1,160}/s[^\[\]\r]{0,160}\] {0,2}(?=[^\s])"
+)
+"""tqdm's, which ends without a newline: the next who writes does so right behind it."""
+
+
+def without_bar(raw: bytes) -> bytes:
+    """What was written behind a progress bar that stood in the terminal's last line."""
+    start = raw.rfind(b"\r", 0, len(raw) - 1) + 1
+    bar = _BAR.match(raw, start) if raw.find(b"<", start) >= 0 else None
+    return raw if bar is None else raw[bar.end() :]
 
 
 def unflattened(raw: bytes) -> list[bytes]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.alternatives import Alternative, Alternatives
-from vllm_forensics.evidence.log.flattened import unflattened
+from vllm_forensics.evidence.log.flattened import unflattened, without_bar
 from vllm_forensics.evidence.sanitizer.lines import MAX_TEXT, is_clean, logical_lines
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
@@ -170,6 +170,7 @@ def plain(raw: bytes) -> bytes:
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
+    raw = without_bar(raw) if b"/s" in raw else raw
     parts = _PADDED.split(raw) if _PAD in raw else [raw]
     whole = [one for part in parts for one in (unflattened(part) if len(part) > _LONG else [part])]
     return [line for part in whole for line in _written(part, number)]

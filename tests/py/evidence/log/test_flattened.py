@@ -3,7 +3,7 @@
 import pytest
 from tests.py.support.incidents import incident_of
 
-from vllm_forensics.evidence.log.flattened import unflattened
+from vllm_forensics.evidence.log.flattened import unflattened, without_bar
 from vllm_forensics.model.incident import CauseClass, ProcessRole
 
 _TRACEBACK = (
@@ -87,3 +87,38 @@ def test_a_line_whose_part_is_as_long_as_itself_is_parted_once() -> None:
 
     assert line.encode() in unflattened(line.encode())
     assert incident_of(f"Segmentation fault (core dumped)\n{line}\n").first_death is not None
+
+
+_BAR = "Processed prompts:   0%|          | 0/4 [00:00<?, ?it/s, est. speed: 0.00 toks/s]"
+_SHARDS = "Loading shards:  50% Completed | 2/4 [00:01<00:01,  1.52it/s]"
+_HALF = "Rendering:  50%|█████     | 2.1k/4.2k [1:00:02<00:02, 2.02s/it, 5 B/s]"
+
+
+@pytest.mark.parametrize("bar", [_BAR, _SHARDS, _HALF, f"{_BAR}\r{_SHARDS}"])
+def test_what_is_written_behind_a_progress_bar_begins_a_line(bar: str) -> None:
+    death = incident_of(
+        f"{bar}!!!!!!! Segfault encountered !!!!!!!",
+        '  File "/src/pool.hpp", line 305, in store(long)',
+    ).first_death
+
+    assert [one.text for one in death.evidence] == ["!!!!!!! Segfault encountered !!!!!!!"]
+
+
+def test_whose_line_it_is_behind_a_progress_bar_is_told_by_its_prefix() -> None:
+    death = incident_of(f"{_BAR}(Worker pid=42) Fatal Python error: Segmentation fault").first_death
+
+    assert (death.pid, death.role) == (42, ProcessRole.WORKER)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        _BAR,
+        f"{_BAR} ",
+        f"{_BAR}\r",
+        "(Worker pid=42) " + _SHARDS + "Aborted",
+        "the bar 2/4 [00:01<00:01, 1.52it/s] stood still, then it died",
+    ],
+)
+def test_a_bar_alone_or_behind_a_prefix_stays_as_it_is(line: str) -> None:
+    assert without_bar(line.encode()) == line.encode()
