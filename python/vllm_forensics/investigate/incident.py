@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vllm_forensics.capture.compressed import Source
 from vllm_forensics.capture.logs import STANDARD_INPUT, find_logs, open_logs
 from vllm_forensics.diagnosis.incident.explain import explain_incidents
+from vllm_forensics.diagnosis.incident.steps import with_log
 from vllm_forensics.errors import EvidenceError, UsageError
 from vllm_forensics.evidence.journal_text import as_log
 from vllm_forensics.evidence.log.scan import parse_incident_log
@@ -47,6 +49,10 @@ def investigate_incidents(paths: Sequence[str], namer: LogNamer | None = None) -
             if namer is not None:
                 reading = namer.named(reading)
             found = explain_incidents(reading, name)
+            if path != STANDARD_INPUT:
+                found = tuple(
+                    replace(one, next_steps=with_log(one.next_steps, path)) for one in found
+                )
             incidents.extend(found)
             if not found and failure is None:
                 failures.append(_nothing(name, reading))

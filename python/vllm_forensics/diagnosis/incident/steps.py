@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,15 +12,20 @@ from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import OOPS, CauseClass, Clue, Death
 
 _LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
+_LINE_IS_TOLD: Final = "forensics run -- COMMAND    # keeps a core: values, and all threads"
 _KEPT: Final = re.compile(r"\bdumped core\b|code=dumped\b|\(core dumped\)")
 _KEPT_CORE: Final = "forensics core    # the core that it left: the line, why, and who called"
+_ANY_CORE: Final = "forensics core    # where one was left already: the line, why, and who called"
+_JOIN: Final = "forensics report LOG CORE    # joins such a core with this log"
 _KERNELS_FAULTS: Final = "dmesg -T | grep -i segfault    # library and offset of the fault"
 _KERNELS_KILLS: Final = "dmesg -T | grep -iE 'killed process|oom-kill'"
 _NAME_IT: Final = "forensics log --symbols PLACE LOG    # the function at that offset: {module}"
+_LOG: Final = re.compile(r"\bLOG\b(?=.{0,200}    # )")
 _STEPS: Final = {
     CauseClass.NATIVE_FAULT: (
         _LEAVE_EVIDENCE,
-        "forensics core    # where a core was left already; forensics report LOG CORE joins both",
+        _ANY_CORE,
+        _JOIN,
         _KERNELS_FAULTS,
     ),
     CauseClass.HEAP_CORRUPTION: (
@@ -202,7 +208,7 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
     steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
     if _LEAVE_EVIDENCE in steps and any(_KEPT.search(clue.text) for clue in told):
         steps = (_KEPT_CORE, *(step for step in steps if not step.startswith("forensics core ")))
-    if any(clue.source == "kernel" for clue in told):
+    if death.function is not None or any(clue.source == "kernel" for clue in told):
         steps = tuple(step for step in steps if step not in {_KERNELS_FAULTS, _KERNELS_KILLS})
     calls = (call for clue in told for call in clue.native if call.module == death.module)
     if death.module is not None and death.function is None and any(call.offset for call in calls):
@@ -214,7 +220,14 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
     if death.cause.kind is CauseClass.ABORT_EXCEPTION and death.signal == "SIGKILL":
         steps = _WHO_KILLS
     machine = _OF_MACHINE.get(death.signal or "")
-    return (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
+    steps = (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
+    is_told = death.function is not None and death.line is not None
+    return tuple(_LINE_IS_TOLD if step == _LEAVE_EVIDENCE and is_told else step for step in steps)
+
+
+def with_log(steps: Sequence[str], log: str) -> tuple[str, ...]:
+    """The steps with the log's path in them, as a shell takes it."""
+    return tuple(_LOG.sub(lambda _: shlex.quote(log), step) for step in steps)
 
 
 def _of_frames(death: Death) -> tuple[str, ...] | None:

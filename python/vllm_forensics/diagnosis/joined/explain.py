@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.steps import with_log
 from vllm_forensics.diagnosis.joined.clocks import utc_text
 from vllm_forensics.diagnosis.joined.incidents_apart import Group, incidents_of
 from vllm_forensics.diagnosis.joined.joining import (
@@ -27,6 +28,7 @@ from vllm_forensics.model.joined import (
     JoinedIncident,
     JoinedProcess,
     JoinedReport,
+    SourceKind,
     SourcePart,
 )
 from vllm_forensics.model.record import dataclass
@@ -34,7 +36,7 @@ from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import FrameKind
 
 _MAX_UNATTACHED: Final = 60
-_NO_CORE_YET: Final = ("forensics core", "forensics run -", "dmesg ")
+_NO_CORE_YET: Final = ("forensics core", "forensics report", "forensics run -", "dmesg ")
 """Steps that are of no use where there is a core."""
 _NO_DEATH: Final = (
     "dmesg -T | tail -100    # does the kernel tell of a fault, or of a lack of memory?",
@@ -115,6 +117,8 @@ def _incident(incident: Incident, told: Told, group: Group, apart: Lives) -> Joi
     steps += [
         step for step in incident.next_steps if crash is None or not step.startswith(_NO_CORE_YET)
     ]
+    logs = {part.source for part in group.parts if part.kind is SourceKind.LOG}
+    steps = list(with_log(steps, *logs)) if len(logs) == 1 else steps
     signed = crash or report
     return JoinedIncident(
         number=0,

@@ -1,7 +1,11 @@
 """What to do next: by the class of the cause, and by what its words tell."""
 
+import shlex
+
 import pytest
 from tests.py.support.incidents import incident_of
+
+from vllm_forensics.diagnosis.incident.steps import with_log
 
 RAISED = (
     "Traceback (most recent call last):",
@@ -112,3 +116,32 @@ def test_an_oops_is_the_kernels_matter() -> None:
 
     assert any("decode_stacktrace.sh" in step for step in steps)
     assert not any("forensics run" in step for step in steps)
+
+
+_TOLD = (
+    "!!!!!!! Segfault encountered !!!!!!!",
+    '  File "/src/pool.hpp", line 305, in store(long)',
+    '  File "/src/pool.cpp", line 175, in run()',
+)
+
+
+def test_what_the_stack_told_already_is_not_promised() -> None:
+    steps = incident_of(*_TOLD).next_steps
+
+    assert steps[0].startswith("forensics run -- COMMAND    # keeps a core")
+    assert not any("line is found" in step or "dmesg" in step for step in steps)
+
+
+def test_a_fault_without_a_place_is_looked_for_in_the_kernels_log() -> None:
+    steps = incident_of("Segmentation fault").next_steps
+
+    assert "the line is found" in steps[0]
+    assert any(step.startswith("dmesg ") for step in steps)
+
+
+@pytest.mark.parametrize("log", ["serve.log", "/srv/the logs/serve.log", "a'b.log"])
+def test_a_step_names_the_log_as_a_shell_takes_it(log: str) -> None:
+    steps = with_log(incident_of(*_TOLD).next_steps, log)
+
+    [joined] = [step for step in steps if step.startswith("forensics report ")]
+    assert shlex.split(joined, comments=True) == ["forensics", "report", log, "CORE"]
