@@ -43,6 +43,8 @@ _ALLOCATORS: Final = re.compile(
 )
 """Functions of glibc's allocator that trip over what was written over its lists."""
 _OF_MACHINES: Final = {"systemd", "kernel"}
+_OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
+"""Their watchdogs wait for what other processes do."""
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
@@ -123,9 +125,7 @@ def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if first.kind is not ClueKind.HANG and told is None and not is_cut:
         return None
     # who waited for the others' work is not who kept it
-    sure = (
-        "atchdog" in first.text and first.source != NCCL_WATCHDOG and "ollective" not in first.text
-    )
+    sure = "atchdog" in first.text and first.source not in _OF_RANKS
     return _cause(
         CauseClass.HANG,
         told or first.detail or first.text,

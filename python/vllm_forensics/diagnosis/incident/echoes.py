@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.clues import MACHINES, OUTSIDE, subject_pid
+from vllm_forensics.diagnosis.incident.where import place_of
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, ClueKind, Death, Echo
 
 _MAX_ECHOES: Final = 100
@@ -26,13 +28,25 @@ _NO_ECHOES: Final = {
 def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ...]:
     """The clues that the first death explains, in the order of the log."""
     found = []
+    apart = {subject_pid(clue) for clue in rest if _died_elsewhere(clue, death)} - {None, death.pid}
     for clue in rest:
-        why = _why(clue, first, death) if clue.kind not in _NO_ECHOES else None
+        is_apart = clue.kind in _OWN_DEATHS and subject_pid(clue) in apart
+        is_echo = clue.kind not in _NO_ECHOES and not is_apart
+        why = _why(clue, first, death) if is_echo else None
         if why is not None:
             found.append(Echo(line=clue.line, text=clue.text, of=death.pid, why=why))
     if len(found) > _MAX_ECHOES:
         found = [*found[: _MAX_ECHOES - 1], found[-1]]
     return tuple(found)
+
+
+def _died_elsewhere(clue: Clue, death: Death) -> bool:
+    """Did another process die of a fault of its own, in another function than the first?"""
+    if clue.kind is not ClueKind.SIGNAL or clue.signal not in _FAULTS or not clue.native:
+        return False
+    place = place_of(clue.native)
+    names = (death.function, place.function) if place is not None else (None, None)
+    return None not in names and plain_name(names[1] or "") != names[0]
 
 
 def is_a_parents_word(clue: Clue, first: Clue) -> bool:

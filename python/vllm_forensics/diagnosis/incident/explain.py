@@ -251,7 +251,8 @@ def _called(calls: Sequence[PythonCall]) -> str:
 
 def _is_own(clue: Clue) -> bool:
     """Is its Python stack that of the dead process, and not of one that noticed?"""
-    return not clue.of_another and clue.kind is not ClueKind.ECHO
+    is_others = clue.of_another and clue.kind is not ClueKind.HEARSAY
+    return not is_others and clue.kind is not ClueKind.ECHO
 
 
 def _name(clue: Clue) -> str | None:

@@ -13,18 +13,32 @@ _SOURCE: Final = re.compile(
     r"(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|metal|rs|go|swift))[:(](?P<line>\d{1,7})\b"
     r"(?:: (?P<function>[^`'\"]{1,200}?): Assertion [`'])?"
 )
+_THROWER: Final = re.compile(
+    r"\bin (?P<function>(?:[\w&*<>]{1,60} ){0,4}[\w~:<>]{1,160}::[\w~]{1,80})"
+    r"\([^\n]{0,400}? at $"
+)
+"""`Error in void ns::Pool::take(int) at pool.cpp:12`: a checks' macro puts the function first."""
+_MEMBER: Final = re.compile(r"[\w~:<>]{1,160}$")
 """`/src/ggml.c:12: …`; glibc's assert() puts the function between the line and its condition."""
 
 
 def asserted_place(told: Sequence[Clue]) -> NativeCall | None:
     """Where the words of who gave up say that it did; None where they do not."""
     for clue in told:
-        match = _SOURCE.search(clue.text) if clue.kind is ClueKind.ABORT else None
+        words = f"{clue.text}\n{clue.detail or ''}" if clue.kind is ClueKind.ABORT else ""
+        match = _SOURCE.search(words)
         if match is not None:
             return NativeCall(
-                function=match["function"],
+                function=match["function"] or _thrower(words[: match.start()]),
                 module=None,
                 file=match["file"],
                 line=int(match["line"]),
             )
     return None
+
+
+def _thrower(before: str) -> str | None:
+    """The function that stands before the word `at` and its source."""
+    thrower = _THROWER.search(before)
+    name = _MEMBER.search(thrower["function"]) if thrower is not None else None
+    return name[0] if name is not None else None

@@ -57,6 +57,7 @@ from vllm_forensics.evidence.log.writers.strangers import (
 )
 from vllm_forensics.evidence.log.writers.systemd import SYSTEMD
 from vllm_forensics.evidence.log.writers.toolkits import QT, TCL
+from vllm_forensics.evidence.log.writers.workers import WORKERS
 
 FAMILIES: Final = (
     KERNEL, KERNELS_ABROAD, KERNELS,
@@ -67,7 +68,7 @@ FAMILIES: Final = (
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
-    RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, COREDUMPS, SYSTEMD, INITS, BATCH,
+    RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, WORKERS, COREDUMPS, SYSTEMD, INITS, BATCH,
     SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, ABROAD, STATUSES, MACHINE,
     RESTARTS, SENDERS,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Final
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _PROMPT: Final = re.compile(
-    r"[\s>`]{0,8}(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
+    r"[\s>`]{0,8}(?!\((?:gdb|lldb)\))(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
     r"\[?[\w.-]{1,40}@[\w.-]{0,60}[:\s~][^$#%>]{0,120}[$#%>]|"  # somebody@host:~/folder$
     r"[\w.-]{1,40}:[^\s$#%]{1,80} [\w.-]{1,40}[$#%]|"  # host:folder somebody$
     r"(?:bash|sh|zsh)-\d[\d.]{0,6}[$#]|(?:PS )?[A-Z]:\\[^>]{0,160}>|"

@@ -327,6 +327,8 @@ class _Scanner:
             self._open(line.stream, record)
             return
         clue = decoded(clue)
+        if _QUOTED in line.text and not clue.of_another:
+            clue = replace(clue, of_another=True, name="Worker")
         if clue.source != "kernel":
             clue = self._record.complete(clue)
         if clue.kind in _WITH_STACK and clue.source != "kernel":

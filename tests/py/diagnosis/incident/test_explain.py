@@ -328,6 +328,8 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "The worker is crashed unexpectedly due to SIGSEGV or other unexpected errors.",
         "- Fixed: the process crashed with signal 11 after a restart",
         "- the engine no longer crashes with signal 11",
+        "The worker exits with code 7 if the configuration is wrong.",
+        "all workers exited with code 0",
     ],
 )
 def test_prose_about_deaths_is_no_death(line: str) -> None:

@@ -30,7 +30,7 @@ from vllm_forensics.evidence.log.people.lessons import count_of_witnesses
 from vllm_forensics.evidence.log.people.page import Page, is_printed
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import process_named
-from vllm_forensics.evidence.log.people.sentence_places import place_named
+from vllm_forensics.evidence.log.people.sentence_places import import_named, place_named
 from vllm_forensics.evidence.log.people.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.people.works import (
     is_commits,
@@ -238,6 +238,7 @@ def _is_explained(lines: Sequence[str]) -> bool:
 
 def _clue(line: LogLine, match: re.Match[str]) -> Clue:
     place = place_named(line.text, match.start(), match.end())
+    imported = import_named(line.text, match.start(), match.end()) if place is None else None
     pid = _PID.search(line.text)
     return replace(
         clue_at(line, _KINDS.get(match.re, ClueKind.HEARSAY), "somebody"),
@@ -246,6 +247,7 @@ def _clue(line: LogLine, match: re.Match[str]) -> Clue:
         pid=int(pid[1]) if pid is not None else None,
         name=process_named(match, is_verb=is_verb(match)),
         native=(place,) if place is not None else (),
+        python=(imported,) if imported is not None else (),
         signal=signal_of(match) if match.re is DEATH else _killed(match),
         exit=status_of(match) if match.re is DEATH else None,
         detail=f"as line {line.number} says: {_around(line.text, match)}",

@@ -107,6 +107,13 @@ _STARTED: Final = lazily(
 """`Segfault when starting python`: what was started is who died."""
 _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
+_THEN: Final = lazily(
+    r"(?i)[^.;:\n]{0,60}?(?:,? (?:and|then|so)|,) (?:then |the |my |our |whole |entire ){0,3}"
+    r"(?P<name>[\w.+-]{2,40}) (?:(?:is|was|goes|went|gets|just|immediately|always|then) ){0,2}"
+    r"(?:down|dies|died|dead|crash(?:es|ed)|exit(?:s|ed)|gone|killed|terminate[sd]|quits)"
+    r"(?![\w-])"
+)
+"""`Signal 11 received and server down`: what came of the crash tells whose it was."""
 _OPENING: Final = lazily(
     r"\W{0,4}(?:(?:\[[^\]]{1,30}\]|(?:[A-Z]\w{1,12}\.? )?(?:[Bb]ug|BUG|[Ii]ssue)) ?:? ?){0,3}"
     r"(?P<name>[\w.+-]{2,40}) (?:(?:binary|process|executable) )?"
@@ -142,7 +149,12 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
     is_said = is_verb or _DIES.search(before) is not None
     begun = _started_in(text) or (_opening_of(text) if is_said else None)
-    return begun or _subject_of(text, before, is_verb=is_verb)
+    then = _THEN.match(text, crash.end())
+    return (
+        begun
+        or _subject_of(text, before, is_verb=is_verb)
+        or (somebody(then["name"]) if then is not None else None)
+    )
 
 
 def _opening_of(text: str) -> str | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.sentence_names import names_a_process
-from vllm_forensics.model.incident import NativeCall
+from vllm_forensics.model.incident import NativeCall, PythonCall
 
 _LIBRARY: Final = r"[\w.+-]{1,80}?\.(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd)\b"
 _FUNCTION: Final = (
@@ -32,6 +32,18 @@ _PLACE: Final = lazily(
 )
 """Behind such a word of the same sentence the place stands."""
 _BEHIND: Final = lazily(r"[^.;\n]{0,80}(?:\.(?=\w)[^.;\n]{0,40}){0,3}")
+_NO_MODULE: Final = (
+    r"(?!(?:from|of|to|in|an?|the|error|and|or|is|into|time|fail\w*|as|with|for|when|on|function\w*|"
+    r"statements?)\b)"
+)
+_IMPORTED: Final = lazily(
+    r"(?<![\w.])(?:from (?P<package>[a-z][\w.]{1,60}) import\b|"
+    rf"import (?P<module>{_NO_MODULE}[a-z][\w.]{{1,60}})(?![\w-])|"
+    r"importing (?:(?P<quote>[`'\"])(?P<quoted>[a-z][\w.]{1,60})(?P=quote)|"
+    r"(?P<known>[a-z]\w{0,40}[._][\w.]{1,40}|[a-z]\w{1,40}(?= (?:module|package|library)\b))))"
+)
+"""`import pool` as what crashed, or at what it did; who imports files says no module's name."""
+_MODULES: Final = ("package", "module", "quoted", "known")
 _CALLED: Final = lazily(
     r"[`\"']?(?:[\w.:~<>]|\(\)(?=\.)){1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? "
     r"(?:\w{1,12} )?(?:(?:an?|to) )?[`\"']?$"
@@ -52,3 +64,12 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
             name = function.replace("()", "") if function is not None else None
             return NativeCall(function=name, module=library)
     return None
+
+
+def import_named(text: str, start: int, end: int) -> PythonCall | None:
+    """The import at which a sentence says the crash between start and end was."""
+    found = _IMPORTED.search(text, end) or _IMPORTED.search(text, 0, start)
+    if found is None:
+        return None
+    module = next(found[name] for name in _MODULES if found[name] is not None)
+    return PythonCall(function=f"import {module}", file="<stdin>", line=1)

@@ -28,7 +28,8 @@ _RUNS: Final = (
 _COMMAND: Final = lazily(
     rf"(?i){_RUNS}(?:[`\"\u201c]{{1,2}}(?P<quoted>[\w.~/][^`\"\u201d]{{0,200}} "
     r"[^`\"\u201d]{1,200}|(?:\.{0,2}/|~/)[^\s`\"\u201d]{1,120})[`\"\u201d]|"
-    r"(?P<path>\./[\w./+-]{1,120}))"
+    r"(?P<path>\./[\w./+-]{1,120}|"
+    r"(?a:(?:[\w+-]{1,40}/){0,8}[\w+-]{1,60}\.(?:py|sh|exe|ipynb)(?![\w/-]|\.\w))))"
 )
 """A command with its arguments or a program's path, as he quotes it."""
 _STATEMENT: Final = lazily(

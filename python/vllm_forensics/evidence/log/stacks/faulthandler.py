@@ -64,6 +64,12 @@ _FRAME: Final = re.compile(
     r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9}|\?{1,3}),? in "
     r"(?P<function>\S.{0,200})"
 )
+_TWICE: Final = re.compile(
+    r"\s*(?:File\s{1,4}){2,8}\"{2,8}(?P<file>[^\"]{1,300}?)(?P=file){1,7}\"{2,8}(?:, line ){2,8}"
+    r"(?P<line>\d{1,6}?)(?P=line){1,7}(?: in\s{1,2}){2,8}(?P<function>[\w<>]{1,100}?)"
+    r"(?P=function){1,7}\s*$"
+)
+"""One frame of several processes that die alike, and write each word at the same time."""
 _BINARY: Final = re.compile(
     r"\s*Binary file \"(?P<module>[^\"]{1,400})\"(?:, at (?P<function>[^+\[]{0,300})"
     r"\+?(?P<offset>0x[0-9a-f]+)?)? ?\[0x[0-9a-f]+\]"
@@ -111,7 +117,7 @@ class FaultBlock:
         text = line.text
         taken = True
         begin = text.lstrip()[:4]
-        if begin == "File" and (frame := _FRAME.match(text)) is not None:
+        if begin == "File" and (frame := _FRAME.match(text) or _TWICE.match(text)) is not None:
             self._take_frame(frame)
         elif _FIRST in text and (thread := _THREAD.match(text)) is not None:
             self._in_current = thread["current"] is not None or self._is_timeout

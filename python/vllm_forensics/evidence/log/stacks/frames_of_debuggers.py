@@ -49,6 +49,22 @@ DEBUGGERS: Final = (
         begins="[*f]",
         holds="`",
     ),
+    Form(
+        writer="LLDB, of which somebody left the names",
+        example="  libexample.dylib`ns::f<false, true> + 44",
+        pattern=r"\s+(?P<module>[\w.+-]{1,120}\.(?:dylib|so)[\d.]{0,12})`"
+        r"(?P<function>[A-Za-z_~][^`]{0,400}?)(?: \+ \d{1,9})?\s*$",
+        begins=r"[\w.+-]",
+        holds="`",
+    ),
+    Form(  # the instruction that was to come; its window draws a frame of its own
+        writer="gdb, x/i $pc",
+        example="=> 0x7f1be0001234 <ns::f(int)+288>:\tmov    %rax,%r13",
+        pattern=r"[\s\u2502|]*=?>\s+0x[0-9a-f]{6,16} <(?P<function>[A-Za-z_~][^<>+]{0,300})"
+        r"\+\d{1,9}>",
+        begins=r"[=>\u2502|]",
+        holds=" <",
+    ),
     Form(  # where it stopped, without a number
         writer="gdb",
         example="f (a=1) at src/f.c:12",

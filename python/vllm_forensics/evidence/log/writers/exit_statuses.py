@@ -17,7 +17,7 @@ _ENDED: Final = (
 _DEADLY: Final = r"(?P<exit>-(?:4|5|6|7|8|9|11|24|25|31)|1(?:3[2-79]|5[239]))\b(?!\.\d)"
 """Statuses that only a signal leaves, and not SIGTERM's or SIGINT's."""
 _TOLD: Final = (
-    r"(?:\b(?P<name>[Ww]orker|[Rr]ank|[Cc]hild)\b.{0,60}?)?"
+    r"(?:\b(?P<name>(?:[Ww]orker|[Rr]ank)(?:[ -]#?\d{1,3}\b)?|[Cc]hild)\b.{0,60}?)?"
     r"(?:\b(?:(?:[Ss]ub)?[Pp]rocess |[Pp][Ii][Dd][ =:]{1,2})(?P<pid>\d{1,9})\b\)?,? )?"
     rf"\b{_ENDED}(?: \w+)?[,:]?"
     r"(?: (?:with|by))?(?: an?)?(?: non-?zero)? (?i:exit |return |status |error )?(?i:code|status)"

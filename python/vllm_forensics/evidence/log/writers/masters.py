@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.log.arguments import STARTED
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
@@ -166,8 +167,8 @@ MASTERS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\b(?:sub)?process (?P<pid>\d{1,20})\b.{0,40})?[Rr]eturn ?code[ =:]{1,3}"
-                r"(?P<exit>-\d{1,3})\b",
+                rf"(?:\b(?:sub)?process (?P<pid>\d{{1,20}})\b.{{0,40}}|{STARTED}.{{0,900}}?)?"
+                r"[Rr]eturn ?code[ =:]{1,3}(?P<exit>-\d{1,3})\b",
                 example,
                 of_another=True,
             )
@@ -181,7 +182,7 @@ MASTERS: Final = Family(
         Phrase(  # DeepSpeed's launcher
             ClueKind.CHILD,
             " exits with return code = ",
-            r"[\]\w] exits with return code = (?P<exit>\d{1,3})\b",
+            rf"(?:{STARTED}.{{0,900}})?[\]\w] exits with return code = (?P<exit>\d{{1,3}})\b",
             "[launch.py:321:sigkill_handler] ['python', 'serve.py'] exits with return code = 1",
             of_another=True,
         ),

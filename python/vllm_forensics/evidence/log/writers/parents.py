@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vllm_forensics.evidence.log.arguments import STARTED
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
@@ -29,6 +30,7 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "returned non-zero exit status ",
+            rf"(?:\bCommand '{STARTED}.{{0,900}}?)?"
             r"returned non-zero exit status (?P<exit>-\d{1,20}|1[23]\d)\b",
             "subprocess.CalledProcessError: Command 'a.sh' returned non-zero exit status 139.",
             of_another=True,

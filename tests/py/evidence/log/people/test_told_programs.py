@@ -21,6 +21,8 @@ def name_in(text: str) -> str | None:
         (TITLE + 'It happens whenever I try to execute "pool_take -n 3 file".\n', "pool_take"),
         (TITLE + "We see it after running ./pool-cli in the folder.\n", "pool-cli"),
         (TITLE + "运行 `./pool` 的时候出现的\n", "pool"),
+        (TITLE + "运行pool.py的时候出现了这个错误信息\n", "pool.py"),
+        (TITLE + "I get it whenever I run src/pool.py on this machine.\n", "pool.py"),
         (TITLE + "$ doas ./pool --all\nreading\n\nIt ended with a segmentation fault.\n", "pool"),
         (TITLE + "To reproduce:\n\n`poetry run python take.py --all`\n", "python"),
         (TITLE + "Do this:\n```\nPOOL=1 ./bin/pool --all\n```\n", "pool"),
