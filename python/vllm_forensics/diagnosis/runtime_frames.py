@@ -52,6 +52,7 @@ INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
 """Of a module's file name: it holds Python."""
 SYSTEM_FILES: Final = re.compile(
     r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*|"
+    r".*/(?:include|Include)/c\+\+/.*|"
     r"(?:\./)?(?:libio|stdio-common|wcsmbs)/[\w.-]{1,80}\.[chS]"
 )
 """Sources of the C library and of compilers' runtimes."""

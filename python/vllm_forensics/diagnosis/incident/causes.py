@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
     ITSELF,
     NCCL_WATCHDOG,
@@ -42,6 +43,11 @@ _ALLOCATORS: Final = re.compile(
     r"tcache_(?:get|put)\w{0,12}|__libc_(?:malloc|calloc)\w{0,12}|sysmalloc|largebin_index"
 )
 """Functions of glibc's allocator that trip over what was written over its lists."""
+_TRAPS: Final = re.compile(
+    r"(?i)\w{0,40}(?:crash|fatal|panic|abort|assert|unreachable|(?:check|verify)_?fail|break_?debugger|"
+    r"trap\b|\bdie\b|out_?of_?memory|terminate)\w{0,40}"
+)
+"""How functions are called that end their process with an instruction that nobody knows."""
 _OF_MACHINES: Final = {"systemd", "kernel"}
 _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 """Their watchdogs wait for what other processes do."""
@@ -167,6 +173,17 @@ def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
     return _cause(CauseClass.HEAP_CORRUPTION, words, Certainty.LIKELY)
 
 
+def trapped(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """SIGILL or SIGTRAP in a function that is called to give up, as `ns::Crash`."""
+    signal = _signal(first, account)
+    stack = next((one.native for one in (first, *account) if one.native), ())
+    name = plain_name(stack[0].function or "") if stack else ""
+    if signal not in {"SIGILL", "SIGTRAP"} or _TRAPS.fullmatch(name.rsplit("::", 1)[-1]) is None:
+        return None
+    words = f"{signal} in {name}: a deliberate trap"
+    return _cause(CauseClass.ABORT_EXCEPTION, words, Certainty.LIKELY)
+
+
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
     signal = _signal(first, account)
@@ -266,8 +283,8 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    hang, sent, gpu, memory, heap, environment, given_up, allocator, machine_signal, killed, fault,
-    crashed, aborted, raised,
+    hang, sent, gpu, memory, heap, environment, given_up, allocator, trapped, machine_signal,
+    killed, fault, crashed, aborted, raised,
 )  # fmt: skip
 
 

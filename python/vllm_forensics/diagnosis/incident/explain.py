@@ -20,6 +20,7 @@ from vllm_forensics.diagnosis.incident.hearsay import (
 )
 from vllm_forensics.diagnosis.incident.names import with_numbers
 from vllm_forensics.diagnosis.incident.processes import processes_of
+from vllm_forensics.diagnosis.incident.programs import program_of
 from vllm_forensics.diagnosis.incident.restarts import lives_of
 from vllm_forensics.diagnosis.incident.roles import role_in_title, role_of_clue, role_of_name
 from vllm_forensics.diagnosis.incident.source import asserted_place
@@ -27,7 +28,7 @@ from vllm_forensics.diagnosis.incident.stack import stack_of
 from vllm_forensics.diagnosis.incident.steps import next_steps
 from vllm_forensics.diagnosis.incident.strangers import without_strangers
 from vllm_forensics.diagnosis.incident.threads import with_processes
-from vllm_forensics.diagnosis.incident.where import innermost, last_resort, place_of, program_of
+from vllm_forensics.diagnosis.incident.where import innermost, last_resort, place_of
 from vllm_forensics.diagnosis.incident.words import explanation
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
@@ -52,7 +53,11 @@ _LAST_LINES: Final = 8
 _IMPORT: Final = "<frozen importlib"
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
-_OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel"}
+_OF_ITSELF: Final = {
+    (ClueKind.SIGNAL, OOPS): "kernel",
+    (ClueKind.SIGNAL, "Ruby"): "ruby",
+    (ClueKind.SIGNAL, "MATLAB"): "MATLAB",
+}
 """Who died where its own record of a fault names no process."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.runtime_frames import (
@@ -28,7 +27,8 @@ _HANDLERS: Final = re.compile(
     r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
     r"c10::(?:Error|detail::torch|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
     r"_?rust_|_{0,2}rustc::|core::|panicking::|(?:option::Option|result::Result)<|sys_common::|sys::backtrace|"
-    r"<(?:std|core|alloc)::|runtime\.|panic$|__kmp_(?:abort|fatal)|"
+    r"<(?:std|core|alloc)::|(?:internal/)?runtime(?:/[a-z]{2,12}){0,2}\.|"
+    r"sync\.(?:fatal|throw|\(\*)|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|(?:On)?FatalError|OOMErrorHandler|errors::TryCatchScope)|"
     r"v8::(?:api_internal|Utils|V8::FromJust|internal::(?:V8|Heap)::Fatal)|"
@@ -92,6 +92,8 @@ _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
 """Where a debugger stops before anything has happened, or while it reads the process itself."""
 _MAX_HANDLER: Final = 8
+_DEEP_HANDLER: Final = 16
+"""A handler of so many functions is known by its libraries, which have no part in what died."""
 _MAX_NAME: Final = 120
 _SIGNAL_LIBRARIES: Final = re.compile(r"libglog\.so.*|libtvm_ffi\.so.*|segfault-handler\.node")
 _UCX: Final = re.compile(r"libucs\.so.*")
@@ -99,11 +101,13 @@ _UCX: Final = re.compile(r"libucs\.so.*")
 _SYSTEM: Final = re.compile(
     r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libobjc\.A\.dylib|libdyld\.dylib|dyld|Python|"
     r"lib(?:art|base|nativehelper|nativeloader|sigchain)\.so|org\.python\.python|"
-    r"libruby[.-][\w.-]{1,20}|(?:ntdll|wow64(?:cpu)?|kernelbase|kernel32)(?:\.dll)?|"
+    r"libruby[.-][\w.-]{1,20}|lib(?:gfortran|ifcore\w{0,4}|flang\w{0,8})[.-][\w.-]{1,30}|"
+    r"(?:ntdll|wow64(?:cpu)?|kernelbase|kernel32|"
+    r"user32|gdi32(?:full)?|win32u|com(?:ctl|dlg)32|shell32|ole32|combase|rpcrt4|sechost)(?:\.dll)?|"
     r"libswift(?:Core|_Concurrency)\.(?:dylib|so)|ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
 )
-"""The C libraries and the interpreters of macOS, Windows and Android, and Ruby's."""
-_TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
+"""The C libraries and the interpreters of macOS, Windows and Android, Ruby's and Fortran's."""
+TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
 """`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
 _INTERPRETERS: Final = re.compile(r"_?Py[A-Z_]")
 """How its functions begin, wherever they lie."""
@@ -111,16 +115,6 @@ _INTERPRETER: Final = re.compile(
     r"libpython[\d.]{1,6}\w{0,3}\.(?:so|dylib)[\d.]*|python\d{0,2}(?:\.\d{1,2})?|python\d{2,3}\.dll|"
     r"Python|org\.python\.python"
 )
-_PROGRAM: Final = re.compile(rf"[A-Za-z][\w+-]{{1,60}}(?:\d\.\d{{1,2}})?|{_TITLE.pattern}")
-"""What ELF's linker loads first has no `.so` in its name."""
-_EXTENSION: Final = re.compile(r".{1,120}\.c(?:p|python-)3\d{1,2}-[\w-]{3,60}\.(?:so|pyd)")
-"""A library that only Python's interpreter loads."""
-_MAIN: Final = re.compile(r"main\.")
-_GO: Final = re.compile(
-    r".{0,200}(?:/cmd|/cli|\b[\w-]{1,60}\.[\w.-]{2,60}/[\w.~-]{1,80})/(?P<name>[\w.-]{1,60}?)"
-    r"(?:@v[^/]{1,60})?(?:/v\d{1,3})?/[\w.-]{1,80}\.go$"
-)
-"""The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
 _VALGRINDS: Final = "vg_replace_"
 """The sources of its own functions for libc's."""
 _MATHS: Final = re.compile(r"libm[.-]")
@@ -157,22 +151,6 @@ def _below_a_check(calls: tuple[NativeCall, ...], start: int) -> int:
 def gives_up(call: NativeCall) -> bool:
     """Is it a runtime's own frame on its way to the end: a panic's, a signal handler's?"""
     return call.function is not None and _HANDLERS.match(call.function) is not None
-
-
-def program_of(calls: Sequence[NativeCall]) -> str | None:
-    """The program whose stack this is: of ELF's modules the one that is no library.
-
-    Go names it after the folder of its package `main`; of an extension of Python's it is python.
-    """
-    mains = (
-        _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
-    )
-    if (go := next(filter(None, mains), None)) is not None:
-        return go["name"]
-    modules = [call.module for call in calls if call.module is not None]
-    # macOS's frameworks have no suffix either
-    own = filter(_PROGRAM.fullmatch, modules) if any(map(_LIBC.match, modules)) else iter(())
-    return next(own, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
 
 
 def _handles(call: NativeCall) -> bool:
@@ -271,8 +249,14 @@ def _is_ucx(module: str | None) -> bool:
 
 
 def _is_runtime(module: str) -> bool:
-    own = (_SIGNAL_LIBRARIES, _SYSTEM, _TITLE)
+    own = (_SIGNAL_LIBRARIES, _SYSTEM, TITLE)
     return is_runtime_module(module) or any(one.fullmatch(module) for one in own)
+
+
+def _are_only_above(calls: tuple[NativeCall, ...], at: int) -> bool:
+    """Do the libraries of all frames above one appear nowhere below it, as a handler's?"""
+    above = {call.module for call in calls[:at]}
+    return None not in above and above.isdisjoint(call.module for call in calls[at + 1 :])
 
 
 def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
@@ -282,7 +266,9 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
     `libc.so.6(+0x3c050)`.
     """
     start = 0
-    for at, call in enumerate(calls[:_MAX_HANDLER]):
+    for at, call in enumerate(calls[:_DEEP_HANDLER]):
+        if at >= _MAX_HANDLER and not _are_only_above(calls, at):
+            break
         is_libc = _LIBC.match(call.module) if call.module is not None else call.offset is not None
         if call.function is None and is_libc:
             return at + 1

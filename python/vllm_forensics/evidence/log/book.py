@@ -53,7 +53,9 @@ from vllm_forensics.evidence.log.writers.strangers import (
     DOTNET,
     GAMES,
     INTERPRETERS,
+    MATLAB,
     MINIDUMPS,
+    UNREAL,
 )
 from vllm_forensics.evidence.log.writers.systemd import SYSTEMD
 from vllm_forensics.evidence.log.writers.toolkits import QT, TCL
@@ -64,7 +66,7 @@ FAMILIES: Final = (
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES,
-    GAMES, TVM, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
+    GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

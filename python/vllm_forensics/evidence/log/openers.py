@@ -39,6 +39,7 @@ Opener = Callable[[LogLine, Block | None], Block | None]
 
 _STACKS: Final = (
     b"#0 ",
+    *(f"#{number}  0x".encode() for number in range(1, 10)),
     b"frame #0: 0x",
     b"frame #0: c10::",
     b"\\#0 ",

@@ -42,7 +42,8 @@ _OTHERS: Final = frozenset(
         "hostname", "journalctl", "kill", "kubectl", "ldd", "less", "lldb", "ls", "lscpu", "lspci",
         "make", "mamba", "man", "micromamba", "mkdir", "module", "more", "mpiexec", "mpirun", "mv",
         "nano", "ninja", "nm", "nox", "npm", "npx", "nvidia-smi", "objdump", "perf", "pip", "pip3",
-        "podman", "ps", "pwd", "readelf", "rm", "set", "singularity", "snap", "source", "srun",
+        "podman", "ps", "pwd", "readelf", "rm", "ros2", "roslaunch", "rosrun",
+        "set", "singularity", "snap", "source", "srun",
         "ssh", "strace", "sudo", "systemctl", "tail", "tar", "top", "torchrun", "tox", "ulimit",
         "uname", "unset", "valgrind", "vi", "vim", "watch", "wc", "wget", "which", "yum", "zcat",
     }

@@ -85,7 +85,7 @@ _OF_WORK: Final = lazily(
 _CODE: Final = lazily(
     r"^\s*(?:#(?:define|include|if|\s)|//|/\*|\||[-+] |case\b|return\b|def\b|if\b|raise\b|throw\b|"
     r"\"(?!msg|message|log|error|stderr|line)[\w-]{1,40}\": |assert\b|import\b|from\b|"
-    r"\d{1,2}\) SIG)|sig(?:action|nal)\(|\bkill\b ?[(-]|==|!=|&&|\|\||[{;]\s*$|printf\b|\bdie\b|"
+    r"\d{1,2}\) SIG)|\bsig(?:action|nal)\(|\bkill\b ?[(-]|==|!=|&&|\|\||[{;]\s*$|printf\b|\bdie\b|"
     r"%[dsu]\b|[=(,]\s?[\"']SIG|\|\s*$|SIG_(?:DFL|IGN)|"
     r"\bSIG[A-Z]{2,6}\b[^A-Z]{1,24}\bSIG[A-Z]{2,6}\b[^A-Z]{1,24}\bSIG"
 )

@@ -79,7 +79,7 @@ _ALWAYS: Final = (
     Alternative(r"[\w.@/-]", r"[\w.@/-]{1,80} {0,40}\|(?: |$)"),
     # kubectl logs --prefix, and other tags in brackets: [pod/name/container], [worker-3], [stderr];
     # but pytest-xdist's [gw0] is of whom it speaks, and not who writes
-    Alternative(r"\[", r"\[[A-Za-z][^\]\s]{0,120}\]:?(?: (?!node down: )|$)"),
+    Alternative(r"\[", r"\[(?!BUG\] Seg)[A-Za-z][^\]\s]{0,120}\]:?(?: (?!node down: )|$)"),
     # Open MPI's, of a container whose name begins with a digit: [4f0a8c9673b0:1447852]
     Alternative(r"\[", r"\[\d[\d.-]{0,40}[A-Za-z_][\w.-]{0,79}:\d{1,9}\](?: |$)"),
     # Ray, vLLM: (EngineCore pid=12)

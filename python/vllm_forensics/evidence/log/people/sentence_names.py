@@ -41,7 +41,7 @@ _PATH: Final = lazily(
 )
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
-    r"aborts?|aborted|(?:is |was |gets )?killed|stop(?:s|ped)|quits?|throws|gives|raises|"
+    r"aborts?|aborted|(?:is |was |gets )?(?:killed|hit)|stop(?:s|ped)|quits?|throws|gives|raises|"
     r"receive[sd]|caught|results in|gets?|got|hits?|triggers?|triggered|produce[sd]?|"
     r"generate[sd]?):? "
     r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"

@@ -12,7 +12,7 @@ from vllm_forensics.model.signals import signal_number
 _ROW: Final = re.compile(
     r"[\s|*\u2022#(`!-]{0,12}(?:"
     r"(?P<lead>(?:(?:exit|return|status|error)[ -])?(?:codes?|status|signal)?)"
-    r"[ :=]{0,3}`?\(?(?P<code>\d{1,3})\b(?![.:]\d)|(?P<signal>SIG[A-Z]{2,6})\b)",
+    r"[ :=]{0,3}`?\(?(?P<code>\d{1,3})\b(?![.:]\d)|(?P<signal>SIG(?!NAL)[A-Z]{2,6})\b)",
     re.IGNORECASE,
 )
 _ROWS: Final = 3

@@ -15,7 +15,7 @@ from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
-from vllm_forensics.evidence.log.people.sentence_names import process_named
+from vllm_forensics.evidence.log.people.sentence_names import process_named, somebody
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
 from vllm_forensics.model.incident import Clue
 
@@ -44,6 +44,14 @@ _ALONE: Final = lazily(
     r"\.{1,2}/[\w./+-]{1,120}(?=[ `]|$)).{0,300})$"
 )
 """A command that stands alone in its line, as people show what to do."""
+_DONE: Final = lazily(
+    r"(?i)\b(?:when(?:ever)?|while|after|by|upon|on|if|once) (?:I |we |you )?(?:try(?:ing)? to )?"
+    r"(?:run(?:ning|s)?|start(?:ing|ed)?|launch(?:ing|ed)?|exit(?:ing|ed)?|quit(?:ting)?|"
+    r"execut(?:e|ed|ing)|invok(?:e|ed|ing)|us(?:e|ing)) (?:the |my )?"
+    r"(?:`(?P<quoted>[a-z][\w.+-]{1,40})`|(?P<name>[a-z][\w+-]{2,40}(?:\.exe)?)"
+    r"(?= ?[,;:]|[.!]?\s|[.!]?$))"
+)
+"""`when exiting poold`: with a word for what is done with programs alone."""
 _PAGE: Final = lazily(
     r"(?P<owner>[\w.-]{1,60})/(?P<name>[\w.-]{2,80}) \u00b7 (?:issue|discussion) #?\d.*"
 )
@@ -92,12 +100,31 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     yield started_at_prompt(lines, max(clue.line for clue in clues) - 1)
     for match in filter(None, map(_ALONE.match, lines)):
         yield program_of_command(match["command"].rstrip("`"))
+    yield _done_above(lines, clues)
     page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
     below = lines[lines.index(page.string) + 1 :] if page is not None else ()
     if page is not None and not any(_IMPORTED.search(line) for line in below):
         own = _own(page["name"], page["owner"])
         found = filter(None, map(own.search, (*told, *below)))
         yield from (match[match.lastgroup or 0] for match in found)
+
+
+def _done_above(lines: Sequence[str], clues: Sequence[Clue]) -> str | None:
+    """What somebody did with which program, in the words right above what it printed.
+
+    Quoted it may be anything that runs; else its name has to stand elsewhere in the text too.
+    """
+    page = Page(lines)
+    near = [clue for clue in clues if clue.line <= len(lines)]
+    above = [page.paragraph_above(clue.line - 1) for clue in near]
+    for match in (
+        one for text in (*above, *(clue.text for clue in near)) for one in _DONE.finditer(text)
+    ):
+        name = match["quoted"] or match["name"]
+        known = sum(name.lower() in line.lower() for line in lines)
+        if somebody(name) is not None and (match["quoted"] or known > 1):
+            return name
+    return None
 
 
 def _own(name: str, owner: str) -> re.Pattern[str]:

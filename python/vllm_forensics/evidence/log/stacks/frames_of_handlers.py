@@ -48,7 +48,8 @@ HANDLERS: Final = (
     Form(  # with a process's arguments behind its name, or file and line at the end
         writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
         example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
-        pattern=r"\s*(?:(?:\d{1,6}\s{1,3}|# ?)?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) )?"
+        pattern=r"\s*(?:(?:\d{1,6}\s{1,3}|# ?)?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) |"
+        r"\+ (?=/))?"
         r"(?P<module>(?!0x|\d{1,6}\s|\.\d)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
         r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-fA-F]+|0)?\) ?\[0x[0-9a-fA-F]+\]"
@@ -90,10 +91,43 @@ HANDLERS: Final = (
     Form(
         writer="Godot",
         example="[2] ns::f(int) (/src/f.cpp:12)",
-        pattern=r"\s*\[\d{1,3}\] (?P<function>[A-Za-z_~][^/]{0,400}?\)(?: const)?) "
+        pattern=r"\s*\[\d{1,3}\] "
+        r"(?P<function>[A-Za-z_~](?:[^/]{0,400}?\)(?: const)?|[\w:~<>, *&]{1,400})) "
         r"\((?P<file>[^()]{1,240}):(?P<line>\d{1,7})\)$",
         begins=r"\[",
         holds=" (",
+    ),
+    Form(  # also without an address, and behind its logger's mark
+        writer="Unreal",
+        example="0x00007ff7c83bb99b Serve.exe!FPool::Take() [d:\\src\\pool.h:88]",
+        pattern=r"[\s`]{0,8}(?:(?:\w{1,20}\s{1,14}){0,3}\[Callstack\] )?"
+        r"(?:0x[0-9a-f]{8,16} )?(?P<module>[\w.+-]{1,80})!"
+        r"(?P<function>[A-Za-z_~`][^\[\]\n]{0,400}?)(?:\(\))? \[[^\]]{0,300}\][`\s]{0,6}$",
+        begins=r"[`\[\w]",
+        holds=" [",
+    ),
+    Form(  # without symbols
+        writer="Unreal, its crash reporter's list",
+        example="UnrealEditor_Core",
+        pattern=r"(?P<module>[A-Za-z][\w.+-]{2,60})$",
+        begins="[A-Za-z]",
+        holds="",
+        source="Unreal",
+    ),
+    Form(
+        writer="Mono",
+        example="\t0x7fb9e3ca5c19 - /lib/libexample.so : take",
+        pattern=r"\s*0x[0-9a-f]{6,16} - (?P<module>/?[\w./+-]{1,240}) : ?(?P<function>.{0,300})$",
+        begins="0",
+        holds=" - ",
+    ),
+    Form(
+        writer="MATLAB",
+        example="[  3] 0x00007f1275c2c203   /lib/libexample.so+01253891 take+000067",
+        pattern=r"\s*\[ {0,2}\d{1,3}\] 0x[0-9a-f]{8,16} {1,60}(?P<module>/?\S{1,240})"
+        r"\+(?P<offset>\d{3,12})(?: (?P<function>\S{1,400}?)(?:\+\d{3,12})?)?$",
+        begins=r"\[",
+        holds="] 0x",
     ),
     Form(
         writer="Swift",

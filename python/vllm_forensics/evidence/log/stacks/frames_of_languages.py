@@ -129,6 +129,17 @@ LANGUAGES: Final = (
         holds=" at ",
         source="Julia",
     ),
+    Form(  # of methods in C it tells the name, of others the source
+        writer="Ruby, of its own code",
+        example="c:0015 p:---- s:0100 e:000099 CFUNC  :take",
+        pattern=r"\s{0,4}c:\d{4} p:[\d-]{4} s:\d{4} (?:[eb]:?\w{4,8} )?(?:l:\w )?(?:b:[\d-]{4} )?"
+        r"(?:CFUNC {1,3}:(?P<function>\S{1,120})|"
+        r"(?:METHOD|BLOCK|TOP|EVAL|CLASS|RESCUE|ENSURE|PROC) {1,4}"
+        r"(?P<file>[^\s:<]\S{0,240}):(?P<line>\d{1,7}))",
+        begins="c",
+        holds=" s:",
+        source="Ruby",
+    ),
     Form(  # of its own functions the innermost counts
         writer="R",
         example=' 1: .Call("take", pool)',

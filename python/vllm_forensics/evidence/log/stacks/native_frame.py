@@ -19,6 +19,8 @@ _NO_NAME: Final = {
     "()",
     "Unknown",
     "Unknown symbol",
+    "UnknownFunction",
+    "(function-name not available)",
     "?",
     "(unknown)",
     "<unknown function>",

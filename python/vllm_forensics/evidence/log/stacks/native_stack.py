@@ -54,6 +54,8 @@ _LONE: Final = (
     re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
     re.compile(r"\s*\[0x0\]\s{1,4}[A-Za-z_][\w.-]{0,120}[!+]"),
 )
+_CUT: Final = re.compile(r"\s*#[1-9] {1,3}0x[0-9a-f]{6,16} in [\w~?<(][^(]{0,400}\(")
+"""gdb's, whose innermost frames were left out."""
 _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
 """Open MPI's, which it prints in its signal handler alone."""
 _C10: Final = re.compile(r"\s*frame #0: c10::Error::Error\(")
@@ -71,6 +73,10 @@ _WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
 _TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
 """LLDB tells its program's name below the frame where it stopped."""
+_RUN_BY: Final = re.compile(
+    r"\s*[A-Z]:\\(?:[^\\\n]{1,80}\\){0,20}(?P<name>[\w .+-]{1,60}\.exe), run by \S"
+)
+"""Unity, on Windows, the path of its program."""
 _RAN_FOR: Final = re.compile(r"\b(?:PID|Pid): (?P<pid>\d{1,9}),? [Cc]omm: (?P<name>\S{1,40})")
 # Unreal's crash in one line: libgame.so!Ns::f() const [/src/f.cpp:12] libgame.so!…
 _IN_LINE: Final = re.compile(
@@ -191,7 +197,8 @@ class NativeBlock:
         if self._clue.source == OOPS and (ran := _RAN_FOR.search(text)) is not None:
             self._clue = replace(self._clue, pid=int(ran["pid"]), name=ran["name"])
             return True
-        if self._clue.name is None and (target := _TARGET.match(text)) is not None:
+        target = _TARGET.match(text) or _RUN_BY.match(text) if self._clue.name is None else None
+        if target is not None:
             self._clue = replace(self._clue, name=target["name"])
             return True
         is_own = self._clue.kind is ClueKind.SIGNAL and not self._calls and self._silent < _NEAR
@@ -203,7 +210,7 @@ class NativeBlock:
 
     def _frame(self, text: str) -> Frame | None:
         text = text.rstrip()
-        if len(text) <= 6 or text.startswith(_NOT_FRAMES):
+        if len(text) < 5 or text.startswith(_NOT_FRAMES):
             return None
         if text.endswith(_REPEATED_END):
             text = _REPEATED.sub("", text)
@@ -287,6 +294,8 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
+    elif _CUT.match(line.text) is not None:
+        clue = clue_at(line, ClueKind.STACK, "a debugger")
     elif _TENSORRT.match(line.text) is not None:
         clue = clue_at(line, ClueKind.STACK, "TensorRT-LLM")
     elif (traced := _VALGRIND.match(line.text)) is not None:

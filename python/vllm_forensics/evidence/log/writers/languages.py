@@ -174,6 +174,12 @@ FRAMEWORKS: Final = Family(
             r"^(?P<signal>SIG\w{1,20})\(\d{1,2}\), PID: (?P<pid>\d{1,20}), Thread",
             "SIGSEGV(11), PID: 4242, Thread 4300: ",
         ),
+        Phrase(  # Godot's, on Windows
+            ClueKind.SIGNAL,
+            "CrashHandlerException: Program crashed",
+            r"^\W{0,4}CrashHandlerException: (?P<detail>Program crashed)$",
+            "CrashHandlerException: Program crashed",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "rogram crashed with signal ",

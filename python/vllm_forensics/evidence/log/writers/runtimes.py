@@ -333,7 +333,9 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "fatal error: ",
-            r"(?:^|[:|] )(?P<detail>fatal error: (?:all goroutines are asleep|concurrent map|"
+            # or right behind a progress bar
+            r"(?:^|[:|] |(?<=\d[smh%])|(?<=[\])%]))"
+            r"(?P<detail>fatal error: (?:all goroutines are asleep|concurrent map|"
             r"stack overflow|runtime: |out of memory|found bad pointer).{0,160})",
             "fatal error: all goroutines are asleep - deadlock!",
         ),

@@ -91,10 +91,33 @@ GAMES: Final = Family(
             "Unhandled Exception: SIGSEGV: invalid attempt to read memory at address "
             "0x0000000000000048",
         ),
+    ),
+)
+MATLAB: Final = Family(
+    source="MATLAB",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "Segmentation violation detected at ",
+            r"^\W{0,80}(?P<signal>Segmentation violation) detected at \w",
+            "        Segmentation violation detected at Wed Jan 14 10:33:05 2026",
+        ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Stack Trace (from fault):",
+            r"^\W{0,8}(?P<detail>Stack Trace \(from fault\)):$",
+            "Stack Trace (from fault):",
+        ),
+    ),
+)
+UNREAL: Final = Family(
+    source="Unreal",
+    phrases=(
         Phrase(
             ClueKind.SIGNAL,
             "Unhandled Exception: ",
-            r"\bUnhandled Exception: (?P<detail>EXCEPTION_(?P<signal>ACCESS_VIOLATION) .{1,160})",
+            r"\bUnhandled Exception: "
+            r"(?P<detail>EXCEPTION_(?P<signal>ACCESS_VIOLATION) [^\"]{1,160})",
             "Unhandled Exception: EXCEPTION_ACCESS_VIOLATION reading address 0x0000000000000048",
             signal="SIGSEGV",
         ),

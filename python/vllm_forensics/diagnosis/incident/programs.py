@@ -1,0 +1,66 @@
+"""Which program a stack is of, as the modules of its frames tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from vllm_forensics.diagnosis.incident.where import TITLE
+from vllm_forensics.model.incident import NativeCall
+
+_LIBRARY: Final = re.compile(r".{1,120}\.so(?:\.[\w.]{1,20})?")
+_PROGRAM: Final = re.compile(
+    r"(?!app_process)(?!.{1,60}\.(?:so|a|o|py|pyd|node|jar|apk|oat|odex|dex|art|ko|bundle|dylib|dll|"
+    rf"framework)\b)[A-Za-z][\w+.-]{{1,60}}|{TITLE.pattern}"
+)
+"""What ELF's linker loads first has no `.so` in its name."""
+_EXTENSION: Final = re.compile(r".{1,120}\.c(?:p|python-)3\d{1,2}-[\w-]{3,60}\.(?:so|pyd)")
+"""A library that only Python's interpreter loads."""
+_PRODUCT: Final = re.compile(r"(?P<name>[A-Z][\w .-]{1,40}) Framework")
+"""On macOS what is built on Chromium keeps all of it there."""
+_OUTERMOST_OF_WINDOWS: Final = ("kernel32", "ntdll")
+_EXE: Final = re.compile(
+    r"(?i:(?P<exe>[\w.+ -]{1,80}\.exe))|(?P<editor>UE4Editor|UnrealEditor)(?:[_-].{1,80})?"
+)
+_MAIN: Final = re.compile(r"main\.")
+_GO: Final = re.compile(
+    r".{0,200}(?:/cmd|/cli|\b[\w-]{1,60}\.[\w.-]{2,60}/[\w.~-]{1,80})/(?P<name>[\w.-]{1,60}?)"
+    r"(?:@v[^/]{1,60})?(?:/v\d{1,3})?/[\w.-]{1,80}\.go$"
+)
+"""The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
+
+
+def program_of(calls: Sequence[NativeCall]) -> str | None:
+    """The program whose stack this is: of ELF's modules the one that is no library.
+
+    Go names it after the folder of its package `main`.
+    """
+    mains = (
+        _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
+    )
+    if (go := next(filter(None, mains), None)) is not None:
+        return go["name"]
+    modules = [call.module for call in calls if call.module is not None]
+    if (product := next(filter(None, map(_PRODUCT.fullmatch, modules)), None)) is not None:
+        return product["name"]
+    if (windows := _windows_program(calls, modules)) is not None:
+        return windows
+    # macOS's frameworks have no suffix either
+    own = filter(_PROGRAM.fullmatch, modules) if any(map(_LIBRARY.fullmatch, modules)) else iter(())
+    return next(own, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
+
+
+def _windows_program(calls: Sequence[NativeCall], modules: Sequence[str]) -> str | None:
+    """The module that is an `.exe`, or the editor that Unreal's modules are named after.
+
+    In a list of modules alone it is the one that the system called first.
+    """
+    known = (_EXE.fullmatch(name) for name in modules)
+    found = next(filter(None, known), None)
+    if found is not None:
+        return found["exe"] or found["editor"]
+    is_whole = tuple(modules[-2:]) == _OUTERMOST_OF_WINDOWS and len(modules) > len(
+        _OUTERMOST_OF_WINDOWS
+    )
+    return modules[-3] if is_whole and all(call.function is None for call in calls) else None
