@@ -287,7 +287,7 @@ def _non_canonical(address: Address, access: MemoryAccess | None) -> Finding:
     return Finding(
         kind=FaultKind.NON_CANONICAL_ADDRESS,
         summary=f"{_words(access)} {address:#x}, which is no address at all on this processor: "
-        "the pointer itself was overwritten or never set.",
+        "the pointer was overwritten, never set, or computed from a wild index.",
         proof=(
             "general protection (SI_KERNEL, si_addr 0)",
             f"{operand} = {address:#x}: bits 63 to 47 differ",
