@@ -181,7 +181,8 @@ class GdbSession:
             if isinstance(error, ToolError):
                 raise
             raise ToolError(
-                f"gdb died at {text.split()[0]}", remedy="try gdb by hand: forensics core --gdb"
+                f"gdb died at {text.split()[0]}",
+                remedy="try gdb by hand: forensics core --gdb CORE",
             ) from error
 
     def console(self, text: str, *, timeout_s: float | None = None) -> list[str]:
@@ -219,7 +220,7 @@ class GdbSession:
                 if gathered > Limits().output_bytes:
                     raise ToolError(
                         f"gdb printed more than {Limits().output_bytes >> 20} MiB",
-                        remedy="look at this core by hand: forensics core --gdb",
+                        remedy="look at this core by hand: forensics core --gdb CORE",
                     )
 
     def _complete_lines(self) -> Iterator[bytes]:
@@ -245,7 +246,7 @@ class GdbSession:
             if not chunk and event.data:
                 raise ToolError(
                     f"gdb ended while it worked on {command}",
-                    remedy="try gdb by hand: forensics core --gdb",
+                    remedy="try gdb by hand: forensics core --gdb CORE",
                 )
             if not chunk:
                 selector.unregister(event.fileobj)

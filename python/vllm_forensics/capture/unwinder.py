@@ -28,7 +28,7 @@ from vllm_forensics.model.unwind import (
 _WORKER: Final = Path(__file__).with_name("unwind_worker.py")
 _MODULE: Final = "vllm_forensics._unwind"
 _HEAP_BYTES: Final = 2 << 30
-_REMEDY: Final = "gdb may still read it: forensics core --gdb"
+_REMEDY: Final = "gdb may still read it: forensics core --gdb CORE"
 
 
 class _WireWalk(msgspec.Struct):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +30,7 @@ from vllm_forensics.model.stack import Frame, Instruction, Stack, Variable
 
 _MAX_THREADS: Final = 256
 _AROUND_PC: Final = 6
+_OF_CORE: Final = re.compile(r"(forensics core --(?:gdb|depth \w{1,8}) )CORE\b")
 
 
 def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImage) -> Crash:
@@ -45,8 +49,7 @@ def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
     threads = tuple(
         _thread_report(image, thread, diagnosis) for thread in image.threads[:_MAX_THREADS]
     )
-    given = (f"--symbols {shlex.quote(place)}" for place in store.symbols.places)
-    named = " ".join([*given, shlex.quote(path)])
+    named = _named(path, store)
     culprit = diagnosis.culprit
     return Crash(
         core=path,
@@ -79,6 +82,21 @@ def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         excerpt=excerpt_of(culprit, before=2) if culprit is not None else None,
         gaps=_gaps(path, notes, store, image),
     )
+
+
+def with_core_named(gaps: Iterable[Gap], path: str, store: ModuleStore) -> tuple[Gap, ...]:
+    """The gaps, each with a remedy that can be pasted: our own commands name the core."""
+    named = _named(path, store)
+    return tuple(
+        replace(gap, remedy=_OF_CORE.sub(lambda match: match[1] + named, gap.remedy))
+        for gap in gaps
+    )
+
+
+def _named(path: str, store: ModuleStore) -> str:
+    """The core for a command of ours, with the symbols that were given."""
+    given = (f"--symbols {shlex.quote(place)}" for place in store.symbols.places)
+    return " ".join([*given, shlex.quote(path)])
 
 
 def _objects(image: LayeredImage, culprit: Frame | None) -> tuple[Variable, ...]:

@@ -22,7 +22,7 @@ _SMALL: Final = 16 << 20
 """Bytes of a module's .debug_info that gdb may read whole."""
 _UNITS: Final = 4 << 20
 """Bytes of source files' parts of it that gdb may read of larger ones."""
-_REMEDY: Final = "forensics core --depth full    # has them, and takes seconds longer"
+_REMEDY: Final = "forensics core --depth full CORE    # has them, and takes seconds longer"
 
 
 class GdbBudget:

@@ -27,7 +27,7 @@ from vllm_forensics.diagnosis.signature import signed
 from vllm_forensics.errors import EvidenceError, ForensicsError, own_error
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.other_dumps import other_dump
-from vllm_forensics.investigate.core_crash import crash_of
+from vllm_forensics.investigate.core_crash import crash_of, with_core_named
 from vllm_forensics.investigate.herd import Explained, Grouping, Hands, Progress, explain_each
 from vllm_forensics.investigate.journal import told_crashes
 from vllm_forensics.investigate.layered_image import LayeredImage
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _AHEAD: Final = 512
 """Cores that another's executor, which may be a whole cluster, works on or waits with."""
 _SHALLOWER: Final = {Depth.FULL: Depth.STACK, Depth.STACK: Depth.NOTES}
-_NO_STACKS: Final = Gap(what="calls were not asked for", remedy="forensics core --depth stack")
+_NO_STACKS: Final = Gap(what="calls were not asked for", remedy="forensics core --depth stack CORE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +218,7 @@ def _explain_kept(kept: KeptCore, options: TriageOptions, depth: Depth) -> Crash
         depth=depth,
         keeper=kept.keeper,
         kept_facts=kept.facts,
-        gaps=(*(gap for gap in said if gap is not None), *crash.gaps, *fetch_gaps),
+        gaps=with_core_named((*filter(None, said), *crash.gaps, *fetch_gaps), kept.path, store),
     )
 
 

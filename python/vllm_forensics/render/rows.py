@@ -20,8 +20,12 @@ _NARROWEST: Final = 20
 _LONGEST_LABEL: Final = 48
 _PATH: Final = "path"
 _WORD: Final = re.compile(r"\S+")
-_TYPED: Final = re.compile(r"(?:^|\s)(?:-{1,2}[A-Za-z]|#\s|(?:forensics|install)\s)|[/=|$*~]")
-"""Our command, an option, a path, a comment, a pipe: what prose about a fault does not hold."""
+_TYPED: Final = re.compile(
+    r"(?:^|\s)(?:-{1,2}[A-Za-z]|#\s|[<>]\s|(?:forensics|install)\s"
+    r"|(?:ADDRESS|COMMAND|CORE|FILE|FOLDER|LOG|PID|PLACE|PROGRAM|SYMBOLS)\b)|[/=|$*~]"
+)
+"""Our command, an option, a path, a comment, a pipe, what is to be replaced: what prose about a
+fault does not hold."""
 
 Cell = str | Text
 

@@ -1,5 +1,6 @@
 """From paths to a report, without gdb."""
 
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +100,8 @@ def test_that_no_stacks_were_wanted_is_a_gap(tmp_path: Path) -> None:
     crash = triage_one(write(tmp_path, "core"), NOTES_ONLY)
 
     assert isinstance(crash, Crash)
-    assert any("--depth stack" in gap.remedy for gap in crash.gaps)
+    again = f"forensics core --depth stack {shlex.quote(crash.core)}"
+    assert any(gap.remedy == again for gap in crash.gaps)
 
 
 def test_a_core_of_aarch64_is_explained_too(tmp_path: Path) -> None:

@@ -95,6 +95,10 @@ def test_colours_do_not_move_the_breaks() -> None:
         ("forensics core CORE tells the pointer's value, where a core was kept", True),
         ("lscpu | grep flags", True),
         ("NCCL_DEBUG=INFO COMMAND", True),
+        ("coredumpctl info PID", True),
+        ("minidump-stackwalk FILE SYMBOLS prints its stacks", True),
+        ("minidump-2-core it > core", True),
+        ("rename one, or put it into an anonymous namespace", False),
     ],
 )
 def test_what_may_be_typed_is_told_from_prose(text: str, is_typed: bool) -> None:
