@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.console import RenderableType
@@ -59,9 +59,16 @@ def source(excerpt: SourceExcerpt) -> Iterator[RenderableType]:
         yield line
 
 
-def origin_line(step: Origin) -> Text:
-    """One step of the way that a bad value took."""
-    line = Text(f"  ← {step.what}")
+def origin(steps: Iterable[Origin]) -> Rows:
+    """The way that a bad value took, a step a row."""
+    table = Rows(gap=1)
+    for step in steps:
+        table.add_row("  ←", _origin_text(step))
+    return table
+
+
+def _origin_text(step: Origin) -> Text:
+    line = Text(step.what)
     if step.function is not None:
         line.append(" by " if step.what.startswith("returned") else " by the caller ", style="none")
         line.append(step.function, style="culprit")

@@ -14,6 +14,7 @@ from vllm_forensics.model.signals import signal_name
 from vllm_forensics.model.stack import Frame, FrameKind
 from vllm_forensics.render import core_parts as parts
 from vllm_forensics.render import core_words as words
+from vllm_forensics.render.frame_line import fitted
 from vllm_forensics.render.rows import Cell, Rows, advice, command, labelled, paragraph, path, steps
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
@@ -28,7 +29,6 @@ _OVERVIEW_COLUMNS: Final[tuple[tuple[JustifyMethod, int], ...]] = (
 )
 _WIDEST: Final = 110
 _LABEL_WIDTH: Final = 8
-_FUNCTION_WIDTH: Final = 36
 _NOTED: Final = {FrameKind.INLINED: "inlined", FrameKind.PYTHON: "Python"}
 
 
@@ -106,7 +106,8 @@ class _Writer:
         times = f" ×{count}" if count > 1 else ""
         title = f"{label}━━ {signal_name(crash.signal.number)} · {words.headline(crash)} "
         bar = "━" * max(2, min(self._style.width, _WIDEST) - len(title) - len(times))
-        yield Text(f"{title}{bar}{times}", style="title")
+        whole = f"{title}{bar}{times}"
+        yield paragraph(Text(whole, style="title"), len(whole))
         yield paragraph(crash.explanation)
         if self._style.detail is Detail.SENTENCE:
             return
@@ -115,8 +116,7 @@ class _Writer:
         if crash.origin:
             yield Text()
             yield Text("Where the value came from", style="head")
-            for step in crash.origin:
-                yield parts.origin_line(step)
+            yield parts.origin(crash.origin)
         if self._style.detail is Detail.BRIEF:
             return
         if crash.objects:
@@ -161,14 +161,15 @@ class _Writer:
         is_culprit = crash.culprit is not None and frame.index == crash.culprit.index
         line = Text("▶ " if is_culprit else "  ", style="mark")
         line.append(f"#{frame.index:<2} ", style="quiet")
-        noted = f"  {_NOTED[frame.kind]}" if frame.kind in _NOTED else ""
-        place = f"  {words.place(frame)}{noted}"
-        room = max(_FUNCTION_WIDTH, self._style.width - len(line) - len(place))
-        name = words.function(frame).ljust(_FUNCTION_WIDTH)
-        name = name if len(name) <= room else f"{name[: room - 1]}…"
-        line.append(name, style="culprit" if is_culprit else "head")
-        line.append(place.removesuffix(noted), style="none")
-        line.append(noted, style="quiet")
+        shown = fitted(
+            words.function(frame),
+            words.place(frame),
+            _NOTED.get(frame.kind, ""),
+            self._style.width - len(line),
+        )
+        line.append(shown.function, style="culprit" if is_culprit else "head")
+        line.append(shown.place, style="none")
+        line.append(shown.note, style="quiet")
         yield line
         if is_culprit and crash.excerpt is not None:
             yield from parts.source(crash.excerpt)

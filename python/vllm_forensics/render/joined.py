@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.console import RenderableType
 from rich.text import Text
 
-from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
-from vllm_forensics.model.stack import Frame, FrameKind
-from vllm_forensics.render.core_parts import parallel_caller
 from vllm_forensics.render.incident import LABEL_WIDTH, labelled, next_steps, one_line, title
 from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
+from vllm_forensics.render.joined_stack import quoted, where
 from vllm_forensics.render.process_tree import as_tree
 from vllm_forensics.render.rows import Rows, advice, command
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
-from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 
 _MAX_PROCESSES: Final = 6
 _MAX_FACTS: Final = 8
 _MAX_ECHOES: Final = 3
-_MAX_FRAMES: Final = 8
 _MAX_LOOSE: Final = 5
 _MAX_GAPS: Final = 2
 _MAX_SOURCES: Final = 12
@@ -122,32 +117,10 @@ class _Writer:
         report = self._report
         crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
         if crash is not None:
-            yield from self._where(crash)
+            yield from where(crash, self._short(crash.core), self._style, self._own)
             yield from self._gaps(crash)
         elif report.first_death is not None:
             yield from stack_of(report.first_death, LABEL_WIDTH)
-
-    def _where(self, crash: Crash) -> Iterator[RenderableType]:
-        """The crashing thread from the fault on; runtime frames folded."""
-        thread = crash.threads[0] if crash.threads else None
-        if thread is None:
-            return
-        frames = [
-            frame
-            for frame in thread.stack.frames
-            if frame.index >= thread.fault_index and frame.kind is not FrameKind.SIGNAL
-        ]
-        rows = list(self._frames(crash, frames))
-        if not rows:
-            return
-        yield Text()
-        yield command(f"Where   thread {thread.tid} in {self._short(crash.core)}", style="head")
-        yield from rows[:_MAX_FRAMES]
-        if len(rows) > _MAX_FRAMES:
-            left = f"      {len(rows) - _MAX_FRAMES} more (forensics core {_quoted(crash.core)})"
-            yield command(left, style="quiet")
-        if crash.parallel_caller is not None:
-            yield from parallel_caller(crash.parallel_caller)
 
     def _gaps(self, crash: Crash) -> Iterator[RenderableType]:
         """What its core does not hold: the stack above is read with that in mind."""
@@ -157,26 +130,8 @@ class _Writer:
             yield labelled("Gaps" if number == 0 else "", self._short(gap.what), indented=True)
         left = len(crash.gaps) - _MAX_GAPS
         if left > 0:
-            more = f"         {left} more (forensics core {_quoted(crash.core)})"
+            more = f"         {left} more (forensics core {quoted(crash.core)})"
             yield command(more, style="quiet")
-
-    def _frames(self, crash: Crash, frames: Sequence[Frame]) -> Iterator[RenderableType]:
-        hidden = 0
-        for position, frame in enumerate(frames):
-            is_own = (crash.core, frame.index) in self._own or frame.kind is FrameKind.PYTHON
-            is_fault = position == 0 and crash.signal.from_kernel
-            if not is_own and not is_fault and not self._style.all_frames:
-                hidden += 1
-                continue
-            if hidden:
-                plural = "" if hidden == 1 else "s"
-                yield Text(f"      {hidden} runtime frame{plural} folded", style="quiet")
-                hidden = 0
-            line = Text(f"  #{frame.index:<3}")
-            if frame.kind is FrameKind.PYTHON:
-                line.append("py  ", style="quiet")
-            line.append(_function(frame), style="culprit" if is_own else "none")
-            yield line.append(f"   {_place(frame)}", style="quiet")
 
     def _story(self, process: JoinedProcess) -> Iterator[RenderableType]:
         yield Text()
@@ -300,11 +255,6 @@ _PLURALS: Final = {
 }
 
 
-def _quoted(path: str) -> str:
-    """For the shell."""
-    return one_line(shlex.quote(path))
-
-
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
@@ -327,16 +277,3 @@ def _who(process: JoinedProcess) -> str:
     pid = f" {process.pid}" if process.pid is not None else ""
     host = f" on {process.host}" if process.host else ""
     return f"{process.name or 'process'}{pid}{host}"
-
-
-def _function(frame: Frame) -> str:
-    if frame.function is not None and frame.names_trusted:
-        return short_name(plain_name(frame.function))
-    name = frame.module.rsplit("/", 1)[-1] if frame.module else f"{frame.pc:#x}"
-    return f"{name}+{frame.module_offset or 0:#x}" if frame.module else name
-
-
-def _place(frame: Frame) -> str:
-    if frame.file is None or frame.line is None:
-        return f"in {frame.module.rsplit('/', 1)[-1]}" if frame.module else ""
-    return "/".join(frame.file.rsplit("/", 2)[-2:]) + f":{frame.line}"

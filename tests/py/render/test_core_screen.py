@@ -64,6 +64,18 @@ def test_a_long_name_leaves_room_for_its_place() -> None:
     assert len(line) == 80
 
 
+def test_a_headline_is_told_to_its_end() -> None:
+    [crash] = single_report().crashes
+    assert crash.culprit is not None
+    named = replace(crash.culprit, function=f"cache::{'read_' * 12}block")
+    report = replace(single_report(), crashes=(replace(crash, culprit=named),))
+
+    text = render_cores(report, TerminalStyle(width=60), OWN)
+
+    head = " ".join(text.partition("The program")[0].split())
+    assert head.endswith("block read address 0x48 ━━")
+
+
 def test_without_colour_there_is_no_escape() -> None:
     assert "\x1b" not in render_cores(a_report(), TerminalStyle(width=80), OWN)
     assert "\x1b[" in render_cores(a_report(), TerminalStyle(width=80, color=True), OWN)
