@@ -48,12 +48,16 @@ _TRAPS: Final = re.compile(
     r"trap\b|\bdie\b|out_?of_?memory|terminate)\w{0,40}"
 )
 """How functions are called that end their process with an instruction that nobody knows."""
+_GLIB_SAYS: Final = re.compile(r"_?g_log\w{0,40}|g_assertion_\w{1,40}|g_error")
+"""GLib's functions that print a fatal message and end the program by a breakpoint."""
 _OF_MACHINES: Final = {"systemd", "kernel"}
 _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 """Their watchdogs wait for what other processes do."""
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
+_TOP: Final = 8
+"""So deep in a stack the functions stand that ended a program."""
 _OF_A_KILL: Final = {137, -9, 9}
 """Exit statuses of whom the kernel killed."""
 
@@ -174,11 +178,13 @@ def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 def trapped(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """SIGILL or SIGTRAP in a function that is called to give up, as `ns::Crash`."""
+    """SIGILL or SIGTRAP in a function that is called to give up, as `ns::Crash`, or GLib's."""
     signal = _signal(first, account)
     stack = next((one.native for one in (first, *account) if one.native), ())
-    name = plain_name(stack[0].function or "") if stack else ""
-    if signal not in {"SIGILL", "SIGTRAP"} or _TRAPS.fullmatch(name.rsplit("::", 1)[-1]) is None:
+    names = [plain_name(call.function or "") for call in stack[:_TOP]]
+    named = [name for name in names[:1] if _TRAPS.fullmatch(name.rsplit("::", 1)[-1])]
+    name = next(iter((*named, *filter(_GLIB_SAYS.fullmatch, names))), None)
+    if signal not in {"SIGILL", "SIGTRAP"} or name is None:
         return None
     words = f"{signal} in {name}: a deliberate trap"
     return _cause(CauseClass.ABORT_EXCEPTION, words, Certainty.LIKELY)

@@ -47,6 +47,7 @@ _HANDLERS: Final = re.compile(
     r"(?:case)?cmp|c?spn|pbrk|(?:case)?str))_[a-z]\w{1,40}|"
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
     r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap|kerntrap|alltraps\w*)$|"
+    r"_?g_(?:log(?:v|_\w{1,40})?|assertion_\w{1,40}|return_if_fail_warning|error|on_error_\w{1,20})$|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
     r"[+-]\[NS(?:Exception|AssertionHandler) |"

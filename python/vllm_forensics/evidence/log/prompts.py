@@ -37,15 +37,16 @@ _PROGRAM: Final = re.compile(
 _OTHERS: Final = frozenset(
     {
         "addr2line", "apt", "apt-get", "brew", "cargo", "cat", "cd", "chmod", "clear", "cmake",
-        "conda", "coredumpctl", "cp", "ctest", "curl", "dmesg", "dnf", "docker", "docker-compose",
-        "echo", "export", "file", "find", "gcc", "gdb", "git", "go", "grep", "head", "history",
-        "hostname", "journalctl", "kill", "kubectl", "ldd", "less", "lldb", "ls", "lscpu", "lspci",
-        "make", "mamba", "man", "micromamba", "mkdir", "module", "more", "mpiexec", "mpirun", "mv",
-        "nano", "ninja", "nm", "nox", "npm", "npx", "nvidia-smi", "objdump", "perf", "pip", "pip3",
-        "podman", "ps", "pwd", "readelf", "rm", "ros2", "roslaunch", "rosrun",
-        "set", "singularity", "snap", "source", "srun",
-        "ssh", "strace", "sudo", "systemctl", "tail", "tar", "top", "torchrun", "tox", "ulimit",
-        "uname", "unset", "valgrind", "vi", "vim", "watch", "wc", "wget", "which", "yum", "zcat",
+        "conda", "coredumpctl", "cp", "ctest", "curl", "dmesg", "dnf", "do", "docker",
+        "docker-compose", "echo", "export", "file", "find", "for", "gcc", "gdb", "git", "go",
+        "grep", "head", "history", "hostname", "if", "journalctl", "kill", "kubectl", "ldd",
+        "less", "lldb", "ls", "lscpu", "lspci", "make", "mamba", "man", "micromamba", "mkdir",
+        "module", "more", "mpiexec", "mpirun", "mv", "nano", "ninja", "nm", "nox", "npm", "npx",
+        "nvidia-smi", "objdump", "perf", "pip", "pip3", "podman", "ps", "pwd", "readelf", "rm",
+        "ros2", "roslaunch", "rosrun", "set", "singularity", "snap", "source", "srun", "ssh",
+        "strace", "sudo", "systemctl", "tail", "tar", "top", "torchrun", "tox", "ulimit", "uname",
+        "unset", "until", "valgrind", "vi", "vim", "watch", "wc", "wget", "which", "while", "yum",
+        "zcat",
     }
 )  # fmt: skip
 """What shows, builds or starts others: who died is not told by their names."""
@@ -70,6 +71,11 @@ _ECHOED: Final = re.compile(
     r"[a-z][^#\u00b7]{1,300} && {1,4}(?P<command>(?:\.{1,2}|~)?/[\w./+-]{1,120}(?: .{0,200})?)$"
 )
 """What a shell runs last of several commands, as make tells it."""
+_ANNOUNCED: Final = re.compile(
+    r"\s{0,12}Running (?:[\w./-]{1,120} \()?`?"
+    r"(?P<command>(?:\S{0,120}/)?target/[^`)]{1,300})[`)]?\s*$"
+)
+"""What cargo says that it starts."""
 _REACH: Final = 60
 """So far above a death its program was started."""
 _ASKS: Final = re.compile(r"echo +[\"']?[$%]")
@@ -87,8 +93,9 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
             continue
         if match is not None:
             return program_of_command(match["command"])
-        if (echoed := _ECHOED.match(line)) is not None:
-            return program_of_command(echoed["command"])
+        for form in (_ECHOED, _ANNOUNCED):
+            if (said := form.match(line)) is not None:
+                return program_of_command(said["command"])
         if (launches := _LAUNCHES.match(line)) is not None:
             launched = _launched(launches["command"].rstrip("`"))
             if launched is not None:

@@ -266,3 +266,43 @@ def test_an_extension_of_pythons_tells_whose_stack_it_is() -> None:
     first = death(log)
 
     assert (first.name, first.module) == ("python", "pool.cpython-312-x86_64-linux-gnu.so")
+
+
+def test_cargo_says_which_program_it_starts() -> None:
+    log = (
+        "$ while true; do cargo run; done\n     Running `target/debug/pool --all`\n"
+        "thread 'main' panicked at src/take.rs:4:2:\nno block\n"
+    )
+
+    assert death(log).name == "pool"
+
+
+def test_a_thread_that_a_title_quotes_is_no_process() -> None:
+    title = "# Bug: \"thread 'pool-worker' panicked at 'no block', src/take.rs:4\"\n\nIt does.\n"
+
+    assert death(title).name is None
+
+
+def test_color_eyres_panic_tells_its_message_and_its_place() -> None:
+    log = "The application panicked (crashed).\nMessage:  no block\nLocation: /src/take.rs:42\n"
+
+    first = death(log)
+
+    assert first.cause.kind is CauseClass.ABORT_EXCEPTION
+    assert first.cause.detail.endswith("no block")
+    assert (first.file, first.line) == ("/src/take.rs", 42)
+
+
+def test_a_fatal_message_of_glibs_is_no_fault() -> None:
+    log = (
+        "Process 42 (pool) of user 1000 terminated abnormally with signal 5/TRAP, processing...\n"
+        "                Stack trace of thread 42:\n"
+        "           #0  0x00007f240bff02b7 g_log_structured_array (libglib-2.0.so.0 + 0x5b2b7)\n"
+        "           #1  0x00007f240bff06c5 g_log_default_handler (libglib-2.0.so.0 + 0x5b6c5)\n"
+        "           #2  0x0000559dabcf4cda take (pool + 0x2cda)\n"
+    )
+
+    first = death(log)
+
+    assert (first.signal, first.function) == ("SIGTRAP", "take")
+    assert first.cause.kind is CauseClass.ABORT_EXCEPTION

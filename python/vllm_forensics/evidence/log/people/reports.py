@@ -43,7 +43,7 @@ _DEALS: Final = lazily(
     rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
     r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
     r"(?:(?:is|are|was|were) )?not (?:\w{2,12} )?(?:report|detect|show|display|surfac|propagat|"
-    r"log|record|return|set|expos|captur|handl|recogni[sz]|distinguish)\w{0,4}\b|"
+    r"log|record|return|set|expos|captur|handl|reap|notic|count|retri|recogni[sz]|distinguish)\w{0,4}\b|"
     r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)|"
     r"[ ]?(?:命令|工具|处理|日志|收集|监控|上报|捕获|分析|文件|报告|冲突)"
 )

@@ -21,7 +21,7 @@ _PROCESS: Final = (
 )
 _PROGRAMS: Final = "containerd|dockerd|interpreter|kernel|ollama|raylet|server|sglang|vllm"
 """Such a word is a program's, as a subject and as an object."""
-_WHO: Final = lazily(rf"(?i)\b(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
+_WHO: Final = lazily(rf"(?i)(?<![\w-])(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
 _WITHIN: Final = lazily(
     rf"(?i)[^.;:]{{0,20}}? (?:in|on) (?:the |an? )?(?:\w{{2,12}} )?[`\"']?"
     rf"(?P<name>{_PROCESS}|(?<=on the )(?:server|client))\b"
@@ -50,10 +50,16 @@ _DIES: Final = lazily(
 """What a process did, before the name of its death."""
 _OBJECT: Final = lazily(
     r"(?i)\b(?:(?:terminat|kill|crash)(?:e?s|e?d|ing) (?P<ended>NAME)(?= (?:with|by) )|"
-    r"(?:caus|forc)(?:es|ed|ing) (?P<forced>NAME)(?= to )|(?:makes?|making|made) (?P<made>NAME))"
+    r"(?:caus|forc)(?:es|ed|ing) (?P<forced>NAME)(?= to | $)|"
+    r"(?:makes?|making|made) (?P<made>NAME))"
     r"(?: \w{1,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
 )
 """`import pool kills python with SIGSEGV`: who is said to have been ended, before the death."""
+_UNIT: Final = lazily(
+    r"(?i)(?<![\w./-])(?P<name>[a-z][\w-]{2,40}) (?:container|pod|process|daemon)s?\b[^.;:]{0,20} "
+    r"(?:was|is|were|are|been|being|gets?|got|getting) (?:\w{2,12} )?terminated\b"
+)
+"""`the pool container was terminated with Exit Code 139`."""
 _FAR: Final = 200
 """No subject stands further from its verb."""
 _BETWEEN: Final = lazily(
@@ -87,7 +93,7 @@ _NOBODY: Final = lazily(
     r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
     r"v?\d[\w.]{0,12}|crash\w*|core|segf\w*|panic\w*|hang\w*|"
     # adjectives of what comes often or once, and of its kind
-    r"multiple|several|new|first|last|weird|\w+ly|\w+ing|\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)|"
+    r"multiple|several|new|first|last|weird|infinite|complete|sudden|hard|immediate|\w+ly|\w+ing|\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)|"
     # what is done, and no one who does it
     r"\w{3,}(?:tions?|ences?|ments?|ness)|"
     # what a thing is, and not whose name it is
@@ -157,6 +163,12 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     )
 
 
+def unit_named(text: str) -> str | None:
+    """The container, or another unit, that a sentence says was terminated."""
+    unit = _UNIT.search(text)
+    return somebody(unit["name"]) if unit is not None else None
+
+
 def _opening_of(text: str) -> str | None:
     """The program that a sentence begins with, whatever stands between it and its verb."""
     opening = _OPENING.match(text)
@@ -188,7 +200,7 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     before = before[-_FAR:]
     between = _BETWEEN.search(before)
     subject = _SUBJECT.search(before[: between.start()] if between is not None else before)
-    if subject is None or subject["before"] == "thread " or _GERUND.match(text) is not None:
+    if subject is None or subject["before"].endswith("thread ") or _GERUND.match(text) is not None:
         return None
     name = subject["name"]
     if _PROGRAM.match(name) is not None:

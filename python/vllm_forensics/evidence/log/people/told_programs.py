@@ -15,7 +15,11 @@ from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
-from vllm_forensics.evidence.log.people.sentence_names import process_named, somebody
+from vllm_forensics.evidence.log.people.sentence_names import (
+    process_named,
+    somebody,
+    unit_named,
+)
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
 from vllm_forensics.model.incident import Clue
 
@@ -89,8 +93,9 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     crashes = (
         one for line in prose for name in (DEATH, HEAP, CRASH) for one in name.finditer(line)
     )
-    reported = (one for one in crashes if is_reported(one, Form.SENTENCE))
+    reported = (one for one in crashes if one.string in told or is_reported(one, Form.SENTENCE))
     yield from (process_named(one, is_verb=is_verb(one)) for one in reported)
+    yield from map(unit_named, told)
     if not told and any(clue.of_another for clue in clues):
         return
     for match in (one for line in prose for one in _COMMAND.finditer(line)):
@@ -98,6 +103,7 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
         if _STATEMENT.match(command) is None:
             yield program_of_command(command.rstrip(".,:;)"))
     yield started_at_prompt(lines, max(clue.line for clue in clues) - 1)
+    yield started_at_prompt(lines, len(lines))
     for match in filter(None, map(_ALONE.match, lines)):
         yield program_of_command(match["command"].rstrip("`"))
     yield _done_above(lines, clues)

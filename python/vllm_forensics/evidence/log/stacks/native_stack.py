@@ -69,7 +69,8 @@ _RAY: Final = re.compile(
     r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]"
 )
 """Ray's, which it prints where it gives up."""
-_WHAT: Final = re.compile(r"\s*what\(\): {1,4}(?P<what>.{1,300})")
+_WHAT: Final = re.compile(r"\s*(?:what\(\)|Message): {1,4}(?P<what>.{1,300})")
+"""Of an exception in C++, and of a panic that Rust's color-eyre prints."""
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
 _TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
 """LLDB tells its program's name below the frame where it stopped."""
@@ -137,7 +138,7 @@ class NativeBlock:
     def _is_message(self, text: str) -> bool:
         if not self._waits_for_what:
             return False
-        match = _WHAT.match(text) if "what()" in text else None
+        match = _WHAT.match(text) if "what()" in text or "Message: " in text else None
         if match is not None:
             kind, what = self._detail, match["what"].partition(" Aborted (core")[0].strip()
             self._detail = shortened(f"{kind}: {what}" if kind and kind != what else what)

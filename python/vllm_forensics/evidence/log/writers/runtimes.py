@@ -240,6 +240,18 @@ PANICS: Final = Family(
             r"(?P<detail>thread (?:'[^']{0,100}' )?(?:\(\d{1,20}\) )?panicked at .{1,240})",
             "thread 'tokio-runtime-worker' panicked at src/router.rs:42:9:",
         ),
+        Phrase(  # color-eyre's
+            ClueKind.ABORT,
+            "The application panicked",
+            r"^\W{0,4}(?P<detail>The application panicked \(crashed\))",
+            "The application panicked (crashed).",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "Location: ",
+            r"^\s{0,4}Location: (?P<detail>[\w./\\:~+-]{1,240}\.rs:\d{1,7})$",
+            "Location: /src/pool/src/take.rs:42",
+        ),
         *(
             Phrase(  # numba's thread pools
                 ClueKind.ABORT,

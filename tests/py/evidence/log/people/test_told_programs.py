@@ -26,6 +26,12 @@ def name_in(text: str) -> str | None:
         (TITLE + "$ doas ./pool --all\nreading\n\nIt ended with a segmentation fault.\n", "pool"),
         (TITLE + "To reproduce:\n\n`poetry run python take.py --all`\n", "python"),
         (TITLE + "Do this:\n```\nPOOL=1 ./bin/pool --all\n```\n", "pool"),
+        (TITLE + "It is\n$ POOL_TRACE=1 pool start --all\n", "pool"),
+        (
+            "# Exit code 137\n\nWe saw the pool container was terminated with exit code 137.\n",
+            "pool",
+        ),
+        ("# Bug\n\nIt causes Poolview core dump on every start.\n", "Poolview"),
         (PAGE + "I always see this while running poolview with an empty file.\n", "poolview"),
         (PAGE + "Opened a file from the poolview binary of my own, and it was gone.\n", "poolview"),
         (PAGE.replace("view", "view-qt") + "I opened Poolview, and saw this.\n", "Poolview"),
