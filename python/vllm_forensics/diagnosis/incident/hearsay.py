@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from vllm_forensics.model.incident import OOPS, Clue, ClueKind, IncidentReading, NativeCall
 
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
+_FAULTS: Final = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGTRAP", "SIGFPE"})
 _DUMPS: Final = "faulthandler"
 _BACKTRACE: Final = "backtrace()"
 _TITLE: Final = 3
@@ -47,7 +48,7 @@ def name_titled(first: Clue, reading: IncidentReading) -> str | None:
         # the kernel's line may tell only who asked for more
         heard = (one for one in reading.clues if one.kind is ClueKind.HEARSAY and one.name)
         return next((one.name for one in heard if one.signal == first.signal), None)
-    title = _title(first, reading)
+    title = _title(first, reading, _FAULTS)
     return title.name if title is not None else None
 
 
@@ -63,12 +64,18 @@ def place_titled(first: Clue, reading: IncidentReading) -> NativeCall | None:
     return place if is_sure else None
 
 
-def _title(first: Clue, reading: IncidentReading) -> Clue | None:
-    """Somebody's title of the same death, where the text is of one process."""
+def _title(
+    first: Clue, reading: IncidentReading, alike: Collection[str] = frozenset()
+) -> Clue | None:
+    """Somebody's title of the same death, where the text is of one process.
+
+    Signals that are alike people call by each other's names.
+    """
     title = next((clue for clue in reading.clues if clue.kind is ClueKind.HEARSAY), None)
     if title is None or title.line > _TITLE or len(reading.processes) > 0:
         return None
-    return title if title.signal in {None, first.signal} else None
+    is_alike = title.signal in alike and first.signal in alike
+    return title if is_alike or title.signal in {None, first.signal} else None
 
 
 def _is_unfinished(first: Clue) -> bool:

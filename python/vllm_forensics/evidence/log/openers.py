@@ -110,7 +110,7 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_dump, py_spy.NEEDLES),
     (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
-    (_headless_stack, (*_STACKS, HANDLED.encode())),
+    (_headless_stack, (*_STACKS, HANDLED.encode(), b" pc 00")),
 )
 """In the order in which they are asked, each with the words of which one stands in the line."""
 NEEDLES: Final = tuple(dict.fromkeys(word for _, needles in _OPENERS for word in needles))

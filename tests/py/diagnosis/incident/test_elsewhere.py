@@ -266,3 +266,89 @@ def test_a_word_alone_is_no_module_elsewhere() -> None:
     first = death("*** Received signal 11 ***\nServer\nntdll\n")
 
     assert first.module is None
+
+
+def test_drmingw_tells_program_and_frames() -> None:
+    first = death(
+        "serve.exe caused an Access Violation at location 0000417300000001 DEP violation.\n\n"
+        "AddrPC           Params\n"
+        "0000417300000001 00000001000FAF40 0000000000000000 00000001000FAEF0\n"
+        "00007FFA7F9E1BF6 00000001000FAF98 00000185C45E1E00  libpool.dll!Pool::take+0x56\n"
+    )
+
+    assert (first.name, first.module, first.function) == ("serve.exe", "libpool.dll", "Pool::take")
+
+
+_TOMBSTONE = (
+    "01-15 08:12:45.794 31109-31109/? {tag}:     #24 pc 000000000010616c  "
+    "/data/app/com.example.serve-FP9dEob7==/lib/arm64/libpool.so\n"
+)
+
+
+def test_a_tombstones_frames_tell_a_death_and_whose_it_was() -> None:
+    first = death(_TOMBSTONE.format(tag="A/DEBUG") * 2)
+
+    assert (first.name, first.module) == ("com.example.serve", "libpool.so")
+
+
+def test_such_frames_of_a_living_app_tell_none() -> None:
+    assert not has_death(_TOMBSTONE.format(tag="I/pool") * 2)
+
+
+def test_macos_allocator_says_that_a_freed_block_was_written_to() -> None:
+    first = death(
+        "serve(4242,0x105cd6dc0) malloc: Incorrect checksum for freed object 0x102b153d8: "
+        "probably modified after being freed.\n"
+    )
+
+    assert (first.name, first.pid, first.cause.kind) == ("serve", 4242, CauseClass.HEAP_CORRUPTION)
+
+
+def test_a_roots_prompt_may_have_no_blank() -> None:
+    assert death("#serve -v\nv1.8.0\nAborted (core dumped)\n").name == "serve"
+
+
+def test_solaris_shell_says_abort() -> None:
+    assert death("$ serve --now\nAbort (core dumped)\n").signal == "SIGABRT"
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "Should we support an option to generate a core dump in these situations?",
+        "Would it be possible to get a core dump there?",
+    ],
+)
+def test_who_asks_for_more_tells_of_no_death(wish: str) -> None:
+    assert not has_death(f"# abort and core dumps\n\n{wish}\n")
+
+
+def test_windows_dialog_may_stand_in_one_line() -> None:
+    first = death(
+        "Problem signature: Problem Event Name: APPCRASH Application Name: serve.exe Application "
+        "Version: 0.0.0.0 Application Timestamp: 55f43364 Fault Module Name: pool.dll Fault Module "
+        "Version: 5.5.0.0 Exception Code: c0000005 Exception Offset: 000768f0\n"
+    )
+
+    assert (first.name, first.module, first.signal) == ("serve.exe", "pool.dll", "SIGSEGV")
+
+
+def test_a_title_names_whose_failed_assertion_people_call_a_segfault() -> None:
+    first = death(
+        "# Poold crashes with segmentation fault\n\nIt prints:\n```\n"
+        "beam/pool.c:88:take_block() Assertion failed: block != ((void *)0)\n```\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("Poold", CauseClass.ABORT_EXCEPTION)
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Tools - Search - Sometimes crash Krita violently", "Krita"),
+        ("Plugin crashes Blender when loading", "Blender"),
+        ("Plugin crashes When loading", "Plugin"),
+    ],
+)
+def test_a_proper_name_behind_to_crash_is_who_died(title: str, name: str | None) -> None:
+    assert death(f"# {title}\n\n```\npure virtual method called\nAborted\n```\n").name == name

@@ -33,6 +33,7 @@ from vllm_forensics.evidence.log.people.sentence_names import process_named
 from vllm_forensics.evidence.log.people.sentence_places import import_named, place_named
 from vllm_forensics.evidence.log.people.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.people.works import (
+    asks_for_more,
     is_commits,
     is_lesson,
     is_list_of_news,
@@ -59,6 +60,8 @@ _RECORD: Final = re.compile(
 """A line of JSON or YAML: a data base of errors."""
 _FIRST: Final = 3
 """A title stands in one of so many lines."""
+_BEGINS: Final = 8
+"""In so many lines somebody comes to what he wants."""
 _PID: Final = re.compile(r"(?i)\bpid[ :=#]{0,3}(\d{1,9})\b")
 _MAX: Final = 5
 _SHOWN: Final = 120
@@ -98,6 +101,7 @@ class Hearsay:
             is_of_work(title.text)
             or self._is_change
             or any(map(is_list_of_news, lines[:_FIRST]))
+            or any(map(asks_for_more, lines[:_BEGINS]))
             or (_is_bare(title.text) and _is_explained(lines))
         )
         if not title.is_marked:

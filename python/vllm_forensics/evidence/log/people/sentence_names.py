@@ -31,6 +31,8 @@ _IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
 _VICTIM: Final = lazily(
     r"(?i)(?<=killed|rashes|rashed| kills|freeze|reezes| froze) "
     r"(?:(?:my|our|the|this|its)(?: entire| whole)?|entire|whole) [`\"']?(?P<name>[\w+-]{2,40})|"
+    r"(?-i:(?<= crash|rashes|rashed|ashing) (?P<proper>[A-Z][a-z][\w+-]{1,30})(?= [a-z]|[.,;]|$)"
+    r"(?<!On)(?<!At)(?<!In)(?<!When)(?<!With)(?<!After)(?<!While)(?<!During)(?<!Windows))|"
     rf"(?<=rashes|rashed| kills) (?P<bare>{_PROGRAMS}|python|supervisord|systemd|httpd|mysqld|"
     r"mongod|etcd|sshd|kubelet|nginx|postgres|redis|gunicorn|uwsgi|celery)\b"
 )
@@ -142,7 +144,7 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if (killed := victim_of(crash)) is not None:
         return somebody(killed)
     if (victim := _VICTIM.match(text, crash.end())) is not None:
-        return somebody(victim["name"] or victim["bare"])
+        return somebody(victim["name"] or victim["proper"] or victim["bare"])
     who = (
         _WHO.search(text, 0, start)
         or _WITHIN.match(text, crash.end())

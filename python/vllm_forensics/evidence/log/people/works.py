@@ -85,6 +85,20 @@ _MAINTAINS: Final = lazily(
 """Who describes his own change."""
 
 
+_ASKS: Final = lazily(
+    r"(?i)\W{0,4}(?:(?:should|could|shall|can) we (?:also |maybe |perhaps |not )?"
+    r"(?:support|add|provide|offer|implement|allow|enable|have|generate|include|make|consider|get)\b|"
+    r"would it be (?:possible|nice|good|useful|helpful|feasible|worth)\b|"
+    r"it (?:would|could) be (?:nice|good|great|useful|helpful) (?:to|if)\b)"
+)
+"""A wish: nobody says that anything happened."""
+
+
+def asks_for_more(line: str) -> bool:
+    """Does somebody ask in it for what is not there yet?"""
+    return _ASKS.match(line) is not None
+
+
 def is_commits(title: str) -> bool:
     """Is it the subject of a commit, with a mark of what kind of change it is: `feat(pool): `?"""
     return _COMMITS.match(title) is not None and _IS_SO.match(title) is None

@@ -40,6 +40,14 @@ DEBUGGERS: Final = (
         begins="[SE]",
         holds="!",
     ),
+    Form(  # behind the frame's address three arguments
+        writer="DrMingw",
+        example="00007FFA7F9E1BF6 00000001000FAF98 00000185C45E1E00  pool.dll!ns::take+0x56",
+        pattern=r"(?:[0-9A-F]{8,16} {1,4}){2,6}(?P<module>[A-Za-z_][\w.+-]{0,80})!"
+        r"(?P<function>[^\s+][^+\[]{0,300}?)(?:\+0x[0-9a-f]{1,12})?(?: {1,4}\[.{0,240})?$",
+        begins="[0-9A-F]",
+        holds="!",
+    ),
     Form(
         writer="LLDB",
         example="  * frame #0: 0x00000001038b1019 libexample.dylib`f + 25",

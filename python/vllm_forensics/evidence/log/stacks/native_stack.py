@@ -54,6 +54,14 @@ _LONE: Final = (
     re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
     re.compile(r"\s*\[0x0\]\s{1,4}[A-Za-z_][\w.-]{0,120}[!+]"),
 )
+_TOMBSTONE: Final = re.compile(
+    r".{0,80}?\b[AFI][/ ]DEBUG {0,4}(?:\([ \d]{1,9}\))?: {1,8}#\d{2,3} {1,3}pc [0-9a-f]{8,16} "
+)
+"""Android's, whose beginning was left out; only what writes tombstones has this tag."""
+_PACKAGE: Final = re.compile(
+    r"/data/app/(?:~~[^/\s]{1,60}/)?(?P<name>[a-z]\w{0,40}(?:\.\w{1,40}){1,8})-[\w=~-]{1,40}/"
+)
+"""Where Android keeps an app, whose process has the package's name."""
 _CUT: Final = re.compile(r"\s*#[1-9] {1,3}0x[0-9a-f]{6,16} in [\w~?<(][^(]{0,400}\(")
 """gdb's, whose innermost frames were left out."""
 _MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
@@ -179,6 +187,9 @@ class NativeBlock:
     def _hear(self, frame: str) -> None:
         """Keep a frame, and what a function that ends a program was given to say in it."""
         self._last = frame[:_LONGEST]
+        if self._clue.source == "Android" and self._clue.name is None and "/data/app/" in frame:
+            package = _PACKAGE.search(self._last)
+            self._clue = replace(self._clue, name=package["name"] if package else None)
         said = words_of_end(self._last)
         if said is not None and self._clue.signal in {None, "SIGABRT"}:
             kind, self._detail = said
@@ -295,6 +306,8 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
     elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
+    elif _TOMBSTONE.match(f"{line.name}: {line.text}") is not None:
+        clue = clue_at(line, ClueKind.SIGNAL, "Android")
     elif _CUT.match(line.text) is not None:
         clue = clue_at(line, ClueKind.STACK, "a debugger")
     elif _TENSORRT.match(line.text) is not None:

@@ -122,6 +122,15 @@ APPLE: Final = Family(
             signal="SIGABRT",
         ),
         Phrase(
+            ClueKind.HEAP,
+            " malloc: Incorrect checksum for freed object",
+            r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9})(?:,0x[0-9a-f]{1,16})?\) )?malloc: "
+            r"(?P<detail>Incorrect checksum for freed object 0x[0-9a-f]{1,16}.{1,80})",
+            "serve(4242,0x1f2a3b4c0) malloc: Incorrect checksum for freed object 0x102b153d8: "
+            "probably modified after being freed.",
+            signal="SIGABRT",
+        ),
+        Phrase(
             ClueKind.ABORT,
             "*** Terminating app due to ",
             r"(?:(?P<name>[\w.+-]{1,60})\[(?P<pid>\d{1,9}):\w{1,16}\] )?"

@@ -130,6 +130,13 @@ _FAULTS: Final = (
         "Type=Segmentation error vmState=0x00040000",
         "SIGSEGV",
     ),
+    (  # DrMingw
+        " caused an Access Violation at location ",
+        r"^(?P<name>[\w .+-]{1,80}) caused an (?P<signal>Access Violation) at location "
+        r"(?P<detail>[0-9A-Fa-f]{8,16})(?: in module (?P<module>[\w.+-]{1,80}))?",
+        "serve.exe caused an Access Violation at location 00007FFA7F9E1BF6 in module pool.dll",
+        None,
+    ),
     (  # Vivado
         "bnormal program termination (",
         r"^Abnormal program termination \((?P<signal>\d{1,2})\)",

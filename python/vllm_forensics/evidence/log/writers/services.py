@@ -166,6 +166,7 @@ SHELL: Final = Family(
                 ("Aborted", "[1]+  Aborted                 (core dumped) ./serve"),
                 ("Trace/breakpoint trap", "Trace/breakpoint trap (core dumped)"),
                 ("Memory fault", "ksh: 4242: Memory fault(coredump)"),
+                ("Abort", "Abort (core dumped)"),
             )
         ),
         Phrase(  # behind the name of the test that it told before

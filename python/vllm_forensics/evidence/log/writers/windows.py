@@ -82,7 +82,9 @@ def _field(names: tuple[str, ...], value: str) -> re.Pattern[str]:
 
 _FIELDS: Final = {
     "name": _field(
-        (*_APPLICATION, "P1"), r"(?P<name>[^\s,\uff0c][^,\uff0c]{0,80}?)\s*(?:[,\uff0c]|$)"
+        (*_APPLICATION, "P1"),
+        r"(?P<name>[^\s,\uff0c][^,\uff0c]{0,80}?)"
+        r"(?:\s*(?:[,\uff0c]|$)|(?<=\.exe)(?= Application ))",
     ),
     "module": _field((*_MODULE, "P4"), r"(?P<module>[^\s,\uff0c]{1,120})"),
     "code": _field((*_CODE, "P7", "P8"), r"(?P<code>(?:0x)?[c4e8][0e][0-9a-fA-F]{6})\b"),
@@ -93,7 +95,10 @@ _TABLE: Final = 16
 _NO_MODULE: Final = ("StackHash_", "unknown")
 
 
-_FLAT: Final = re.compile(r"\bFaulting application name: .{1,300}  Exception code: 0x")
+_FLAT: Final = re.compile(
+    r"\bFaulting application name: .{1,300}  Exception code: 0x|"
+    r"\bAPPCRASH Application Name: .{1,400} Exception Code: \w"
+)
 
 
 class WindowsBlock:
