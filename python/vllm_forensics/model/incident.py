@@ -24,6 +24,8 @@ NCCL_WATCHDOG: Final = "NCCL's watchdog"
 """The source of a wait for other ranks that it gave up."""
 ITSELF: Final = "itself"
 """The sender of a signal that a process sent to itself."""
+LISTING: Final = "a listing"
+"""The source of a row that tells who is down, and not since when."""
 SPY: Final = "py-spy"
 """The source of a living process's stack."""
 
@@ -117,6 +119,8 @@ class NativeCall:
     line: int | None = None
     symbolized: NameCertainty | None = None
     """The names are not the log's: a module here gave them, and this is how sure it is."""
+    is_program: bool = False
+    """Does its module lie where programs do, and not libraries?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.kills import killed
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
@@ -50,6 +51,7 @@ _TRAPS: Final = re.compile(
 """How functions are called that end their process with an instruction that nobody knows."""
 _GLIB_SAYS: Final = re.compile(r"_?g_log\w{0,40}|g_assertion_\w{1,40}|g_error")
 """GLib's functions that print a fatal message and end the program by a breakpoint."""
+_UNALIGNED: Final = re.compile(r"(?i)invalid address alignment|\bBUS_ADRALN\b|alignment exception")
 _OF_MACHINES: Final = {"systemd", "kernel"}
 _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 """Their watchdogs wait for what other processes do."""
@@ -197,6 +199,9 @@ def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
         # only in a container /dev/shm is small, and no kernel logs what comes of that
         words = f"SIGBUS: {_WORDS[signal]}, or that is not aligned"
         return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
+    if signal == "SIGBUS" and any(_UNALIGNED.search(one.text) for one in (first, *account)):
+        words = "SIGBUS: an access to an address that is not aligned as it has to be"
+        return _cause(CauseClass.NATIVE_FAULT, words, Certainty.PROVED)
     if signal == "SIGBUS" and not any(clue.is_apples for clue in (first, *account)):
         words = f"SIGBUS: {_WORDS[signal]}, such as a full /dev/shm or a file that was cut"
     elif signal in {"SIGILL", "SIGXCPU", "SIGXFSZ"}:
@@ -204,33 +209,6 @@ def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     else:
         return None
     return _cause(CauseClass.ENVIRONMENT, words, Certainty.LIKELY)
-
-
-def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """`exit code 137`, `Killed`: SIGKILL, whose sender is not named."""
-    if _signal(first, account) != "SIGKILL":
-        return None
-    if any(clue.kind is ClueKind.NOT_MEMORY and clue.source == "the shell" for clue in account):
-        return _cause(CauseClass.UNKNOWN, "SIGKILL, which somebody sent", Certainty.UNKNOWN)
-    if first.source == "systemd" and first.kind is ClueKind.CHILD:
-        return _cause(
-            CauseClass.UNKNOWN,
-            "SIGKILL, whose sender systemd does not name; a lack of memory it would call by its "
-            "name, as it would its own after a stop that took too long, unless it is old",
-            Certainty.UNKNOWN,
-        )
-    if any(clue.kind is ClueKind.NOT_MEMORY for clue in account):
-        return _cause(
-            CauseClass.UNKNOWN,
-            "SIGKILL, and the container runtime does not call it a lack of memory: somebody sent "
-            "it, as after a failed probe or a stop that took too long",
-            Certainty.UNKNOWN,
-        )
-    return _cause(
-        CauseClass.OOM_KILLED,
-        "SIGKILL, whose sender the text does not name; most often it is the out-of-memory killer",
-        Certainty.LIKELY,
-    )
 
 
 def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:

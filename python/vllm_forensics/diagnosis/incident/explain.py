@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.account import account_of
+from vllm_forensics.diagnosis.incident.by_program import by_program
 from vllm_forensics.diagnosis.incident.causes import cause_of
 from vllm_forensics.diagnosis.incident.clues import MACHINES, is_death, subject_pid
 from vllm_forensics.diagnosis.incident.echoes import echoes_of, is_a_parents_word
@@ -33,6 +34,7 @@ from vllm_forensics.diagnosis.incident.words import explanation
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
+    LISTING,
     OOPS,
     CauseClass,
     Clue,
@@ -78,7 +80,8 @@ _WHERE_COUNTS: Final = {
 def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
     """The incidents that a log tells of, in its order: one for each life that ended badly."""
     own = with_numbers(without_strangers(with_processes(reading)))
-    found = (explain_incident(life, log) for life in lives_of(own))
+    lives = (life for program in by_program(own) for life in lives_of(program))
+    found = (explain_incident(life, log) for life in lives)
     return tuple(incident for incident in found if incident is not None)
 
 
@@ -168,6 +171,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         name = name_titled(first, reading) or name or _OF_ITSELF.get((first.kind, first.source))
+        name = name or _listed(first, reading)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
@@ -234,6 +238,13 @@ def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | N
     starts = (clue for clue in reading.clues if clue.kind is ClueKind.START)
     pids = [clue.pid for clue in starts if clue.name == name and clue.line < first.line]
     return pids[-1] if name is not None and pids else None
+
+
+def _listed(first: Clue, reading: IncidentReading) -> str | None:
+    """Who is listed as down, where only a status is told."""
+    is_status = first.kind in {ClueKind.CHILD, ClueKind.MEMORY} and not reading.processes
+    names = (one.name for one in reading.clues if one.source == LISTING and one.name is not None)
+    return next(names, None) if is_status else None
 
 
 def _begun_as(pid: int | None, reading: IncidentReading) -> ProcessRole | None:

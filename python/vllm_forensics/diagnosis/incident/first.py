@@ -19,7 +19,15 @@ from vllm_forensics.diagnosis.incident.clues import (
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident.roles import role_of_clue
-from vllm_forensics.model.incident import SPY, UNNAMED, Clue, ClueKind, Follows, ProcessRole
+from vllm_forensics.model.incident import (
+    LISTING,
+    SPY,
+    UNNAMED,
+    Clue,
+    ClueKind,
+    Follows,
+    ProcessRole,
+)
 
 _NETWORK: Final = re.compile(r"(?:BrokenPipeError|ConnectionResetError|Connection reset by peer)")
 _CLIENTS: Final = re.compile(r"(?:ClientDisconnect|KeyboardInterrupt)\b")
@@ -140,7 +148,7 @@ def _tells(clue: Clue) -> bool:
 def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Clue]) -> Clue | None:
     """The exception that came before every other death and was not survived."""
     notices = _Notices(clues)
-    children = [clue for clue in clues if clue.kind is ClueKind.CHILD]
+    children = [one for one in clues if one.kind is ClueKind.CHILD and one.source != LISTING]
     for clue in raised:
         if first is not None and clue.kind is ClueKind.ENVIRONMENT and _explains(clue, first):
             return clue

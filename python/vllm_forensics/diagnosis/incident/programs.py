@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.where import TITLE
@@ -15,6 +16,7 @@ _PROGRAM: Final = re.compile(
     rf"framework)\b)[A-Za-z][\w+.-]{{1,60}}|{TITLE.pattern}"
 )
 """What ELF's linker loads first has no `.so` in its name."""
+_HYPHENED: Final = re.compile(r"[a-z][a-z0-9]{1,30}(?:-[a-z0-9]{1,20}){1,3}")
 _EXTENSION: Final = re.compile(r".{1,120}\.c(?:p|python-)3\d{1,2}-[\w-]{3,60}\.(?:so|pyd)")
 """A library that only Python's interpreter loads."""
 _PRODUCT: Final = re.compile(r"(?P<name>[A-Z][\w .-]{1,40}) Framework")
@@ -46,9 +48,12 @@ def program_of(calls: Sequence[NativeCall]) -> str | None:
         return product["name"]
     if (windows := _windows_program(calls, modules)) is not None:
         return windows
-    # macOS's frameworks have no suffix either
-    own = filter(_PROGRAM.fullmatch, modules) if any(map(_LIBRARY.fullmatch, modules)) else iter(())
-    return next(own, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
+    if any(map(_LIBRARY.fullmatch, modules)):
+        found: Iterator[str] = filter(_PROGRAM.fullmatch, modules)
+    else:  # macOS's frameworks have no suffix either, but capitals; Windows' libraries no hyphen
+        own = (call.module for call in calls if call.is_program and call.module is not None)
+        found = chain(own, filter(_HYPHENED.fullmatch, modules))
+    return next(found, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
 
 
 def _windows_program(calls: Sequence[NativeCall], modules: Sequence[str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -33,7 +33,7 @@ def without_strangers(reading: IncidentReading) -> IncidentReading:
     machines = [clue for clue in reading.clues if clue.source in _OF_MACHINES]
     told += [clue for clue in machines if subject_pid(clue) in known]
     if not known or not told:
-        return reading
+        return _of_title(reading, machines)
     names = _words(
         name
         for name in (
@@ -46,6 +46,18 @@ def without_strangers(reading: IncidentReading) -> IncidentReading:
     if not strangers:
         return reading
     kept = tuple(clue for clue in reading.clues if id(clue) not in strangers)
+    return replace(reading, clues=kept)
+
+
+def _of_title(reading: IncidentReading, machines: Sequence[Clue]) -> IncidentReading:
+    """The reading without others than the program that people say crashed, if it is told of."""
+    heard = (one for one in reading.clues if one.kind is ClueKind.HEARSAY)
+    names = _words(one.name for one in heard if one.name is not None)
+    faults = [one for one in machines if one.name is not None and is_death(one)]
+    others = {id(one) for one in faults if _is_stranger(one, set(), names)}
+    if not names or len(others) == len(faults):
+        return reading
+    kept = tuple(clue for clue in reading.clues if id(clue) not in others)
     return replace(reading, clues=kept)
 
 

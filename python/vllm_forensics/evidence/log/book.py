@@ -40,6 +40,7 @@ from vllm_forensics.evidence.log.writers.languages import (
     R,
 )
 from vllm_forensics.evidence.log.writers.launchers import BATCH, MACHINE
+from vllm_forensics.evidence.log.writers.listings import LISTINGS
 from vllm_forensics.evidence.log.writers.masters import MASTERS
 from vllm_forensics.evidence.log.writers.oops import KERNELS
 from vllm_forensics.evidence.log.writers.parents import PYTHON, RAY
@@ -71,7 +72,7 @@ FAMILIES: Final = (
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
     RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, WORKERS, COREDUMPS, SYSTEMD, INITS, BATCH,
-    SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, ABROAD, STATUSES, MACHINE,
+    SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, LISTINGS, ABROAD, STATUSES, MACHINE,
     RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

@@ -13,7 +13,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.evidence.log.prompts import is_nameless, program_of_command
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import LISTING, Clue, ClueKind
 
 _NAME: Final = (
     r"[\"'`]?(?:[^\s/\\\"'`]{0,100}[/\\]){0,20}(?P<%s>[A-Za-z_][\w.+-]{1,60})[\"'`]?\W{0,4}$"
@@ -32,11 +32,20 @@ _PATH: Final = re.compile(r"\W{0,6}Name[ \t]{0,8}[:=][ \t]{1,20}(?=/|[A-Z]:\\)" 
 _CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
 _DESCRIBED: Final = re.compile(r"\s{0,16}(?:Container ID|Image): ")
 """kubectl describe names a container above such lines."""
+_THREAD: Final = re.compile(
+    r"\s{0,4}in thread [0-9a-f]{6,16} thread_name:(?P<thread>[\w.:-]{2,40})\s*$"
+)
+"""Ceph's, below the signal. Its first thread has the program's name."""
+_OBJECT: Final = re.compile(
+    r".{0,240}\bBacktrace (?:thr<\d{1,9}> )?obj<(?:[^<>\s/]{0,100}/){0,20}(?P<object>[\w+-]{2,60})>"
+)
+"""Envoy's, which names the file that the first frames lie in."""
 _OF_CONTAINER: Final = 30
 _DIED: Final = re.compile(
     r".{0,120}\bProcess (?P<name>[\w.:]{3,120}) \(pid (?P<pid>\d{1,9})\) has died\b"
 )
 """Android says so below."""
+_LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT)
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
@@ -52,7 +61,7 @@ def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> li
 
 def _named(clue: Clue, lines: Sequence[str]) -> Clue:
     at = clue.line - 1
-    if clue.source == "the container runtime":
+    if clue.source in {"the container runtime", LISTING}:
         return replace(clue, name=_container(lines, at))
     if clue.source == "Android":
         died = next(filter(None, map(_DIED.match, lines[at : at + _OF_CONTAINER])), None)
@@ -79,7 +88,7 @@ def _is_of_record(clue: Clue) -> bool:
 def _labelled(lines: Sequence[str], at: int) -> str | None:
     """What the nearest label says, and above all one above."""
     for line in (*reversed(lines[max(0, at - _REACH) : at]), *lines[at + 1 : at + 1 + _REACH]):
-        match = _PROGRAM.match(line) or _PATH.match(line) or _FIELD.match(line)
+        match = next(filter(None, (label.match(line) for label in _LABELS)), None)
         if match is not None:
             return base_name(match[1])
         command = _COMMAND.match(line)

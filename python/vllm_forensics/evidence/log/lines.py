@@ -34,6 +34,8 @@ LOGGERS: Final = Alternatives(
                 "[IWEF]",
                 r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,120}:\d{1,6}\] ?",
             ),
+            # Zabbix: 18196:20260115:081245.123, padded to its width
+            Alternative(r"[ \d]", r" {0,8}(?P<number>\d{1,9}):\d{8}:\d{6}\.\d{3} "),
             # torch: [E219 12:14:43.351647859 ProcessGroupNCCL.cpp:1595]; [E ProcessGroupNCCL.cpp:1]
             Alternative(
                 r"\[",
@@ -262,8 +264,8 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
         if match is None:
             break
         groups = match.groupdict()
-        if groups.get("pid"):
-            pid = int(groups["pid"])
+        if (own := groups.get("pid") or groups.get("number")) is not None:
+            pid = int(own)
         ranks = groups.get("ranks") or ranks
         part = groups.get("part") or part
         who = groups.get("who") or who or _WRITERS.get(groups.get("module") or "")

@@ -83,7 +83,7 @@ class Phrase:
     """Who ended the process on purpose."""
 
 
-_UNWANTED: Final = re.compile(r"unexpectedly| died")
+_UNWANTED: Final = re.compile(r"unexpectedly|not expected| died")
 """Of whom a parent says that, his end was none that it wanted, whatever his status."""
 
 

@@ -69,6 +69,8 @@ _PROGRAM: Final = (
         r"(?:failed|exited|terminated|crashed|killed|died|error|exception|signal|status|code):)"
         r"[^\s:\[\]=#]{1,64}(?:\[\d{1,9}\])?: ?",
     ),
+    # rsyslog's of the kernel, where it is not named: host [12345.678901]
+    Alternative(r"[^\s:\[\]=#(,]", r"[^\s:\[\]=#(,]{1,64} (?=\[ {0,8}\d{1,9}\.\d{6}\] )"),
     # BusyBox names no host; a kernel that nobody names tells of others so
     Alternative(
         r"[^\s:\[\]=#(,]", r"[^\s:\[\]=#(,]{1,64}\[\d{1,9}\]:(?! ?(?:segfault|unhandled) ) ?"

@@ -42,7 +42,7 @@ from vllm_forensics.evidence.log.people.works import (
     is_of_work,
 )
 from vllm_forensics.evidence.log.phrases import clue_at
-from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import OOPS, Clue, ClueKind, NativeCall
 
 NEEDLES: Final = (
     b"egfault", b"egmentation fault", b"egmentation Fault", b"SIGSEGV", b"llegal instruction",
@@ -175,7 +175,7 @@ class Hearsay:
                 if not (self._is_work and clue.is_told):
                     is_named = self._is_change and clue.kind is not ClueKind.STACK
                     yield replace(clue, is_told=True) if is_named else clue
-            elif self._is_event and not self._is_work:
+            elif (self._is_event or clue.source == OOPS) and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None
                 told = replace(clue, pid=pid, is_told=True, signal=self._named(clue))

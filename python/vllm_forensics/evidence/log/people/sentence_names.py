@@ -122,6 +122,10 @@ _THEN: Final = lazily(
     r"(?![\w-])"
 )
 """`Signal 11 received and server down`: what came of the crash tells whose it was."""
+_FIRST_WORD: Final = lazily(
+    r"\W{0,4}(?!(?i:docker|kubernetes|k8s|linux|sidecar|init)\b)(?P<first>[A-Za-z][\w.]{1,30}) "
+)
+"""All that stands before the last word of a pod's or container's name."""
 _OPENING: Final = lazily(
     r"\W{0,4}(?:(?:\[[^\]]{1,30}\]|(?:[A-Z]\w{1,12}\.? )?(?:[Bb]ug|BUG|[Ii]ssue)) ?:? ?){0,3}"
     r"(?P<name>[\w.+-]{2,40}) (?:(?:binary|process|executable) )?"
@@ -193,6 +197,13 @@ def somebody(name: str) -> str | None:
     return name if _NOBODY.match(name) is None else None
 
 
+def _of_two_words(before: str, name: str) -> str | None:
+    """`event router pods crash`, and no `Docker container crashes`."""
+    words = _FIRST_WORD.fullmatch(before)
+    is_name = words is not None and all(map(somebody, (words["first"], name)))
+    return f"{words['first']} {name}" if words is not None and is_name else None
+
+
 def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     """The subject of the verb at the end of what stands before a crash's name, or of the crash."""
     dies = _DIES.search(before)
@@ -217,6 +228,6 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
         return None  # `Export: crashes`, `found 3 crashes`
     is_named = is_whole if is_verb else bool(number)
     if subject["unit"] and not subject["quote"] and not set(name) & set("-_"):
-        return None  # `Docker container crashes`
+        return _of_two_words(before[: subject.start("name")], name)
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
     return (somebody(name) if is_named else None) or kind

@@ -10,7 +10,7 @@ from vllm_forensics.evidence.log.people.doubt import MEND
 DEALING: Final = (
     rf"{MEND}|handl|address(?! not\b)|solv|catch|ignor|patch|remov|guard|protect|debug|"
     r"troubleshoot|detect|document|trap|surviv|recover|reproduc|understand|explain|investigat|"
-    r"simulat|inject|identif|diagnos|monitor|analy[sz]|track|cop|deal"
+    r"simulat|inject|intercept|identif|diagnos|monitor|analy[sz]|track|cop|deal"
 )
 """The beginnings of verbs: what is done with crashes."""
 CHANGING: Final = (

@@ -212,6 +212,15 @@ HANDLERS: Final = (
         begins=r"[\w~<>*&,:{}()#]",
         holds="()",
     ),
+    Form(  # the file that the frames below lie in has a line of its own
+        writer="Envoy, older",
+        example="[2026-01-15 08:12:45.123][17][critical][backtrace] ./backtrace.h:90] Backtrace "
+        "obj</usr/bin/envoy> thr<17> (use tools/stack_decode.py):",
+        pattern=r".{0,60}\]\[critical\]\[backtrace\] .{0,240}?(?:\bobj<(?P<module>[^<>]{1,240})>|"
+        r"\bthr<\d{1,9}> #\d{1,3} 0x[0-9a-f]{4,16}(?: (?P<function>\S.{0,400}))?)",
+        begins=".",
+        holds="][critical][backtrace] ",
+    ),
     Form(
         writer="Ceph",
         example=" 2: (Pool::take(int)+0x1b) [0x55f0a1234567]",

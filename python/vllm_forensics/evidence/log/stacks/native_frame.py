@@ -29,6 +29,7 @@ _NO_NAME: Final = {
     "??",
     "",
 }
+_PROGRAMS: Final = re.compile(r"^/(?:[\w.+-]{1,80}/){0,12}(?:s?bin|libexec)/[\w+-]{1,60}$")
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -114,6 +115,7 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
         offset=offset,
         file=file if has_source else None,
         line=line if has_source else None,
+        is_program=_PROGRAMS.search(module or "") is not None,
     )
 
 

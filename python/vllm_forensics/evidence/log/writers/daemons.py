@@ -111,6 +111,12 @@ _ENDS: Final = (
         "/src/kv/Pool.cc: 88: FAILED ceph_assert(pool->valid())",
         "SIGABRT",
     ),
+    (  # its older ones
+        ": FAILED assert(",
+        r"\.\w{1,4}: \d{1,6}: (?P<detail>FAILED assert\(.{1,200})",
+        "/src/kv/Pool.cc: 88: FAILED assert(pool->valid())",
+        "SIGABRT",
+    ),
     (  # HAProxy
         "FATAL: bug condition ",
         r"^(?P<detail>FATAL: bug condition \".{1,200})",

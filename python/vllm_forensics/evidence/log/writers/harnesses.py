@@ -64,6 +64,13 @@ TESTS: Final = Family(
             "2/2 Test #2: pool ...Subprocess aborted***Exception:   0.20 sec",
             of_another=True,
         ),
+        Phrase(  # before 3.19
+            ClueKind.CHILD,
+            "Child aborted",
+            rf"{_CTEST}(?P<signal>Child aborted)(?:\*\*\*Exception|\))",
+            "2/2 Test #2: pool ...Child aborted***Exception:   0.20 sec",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             " (SEGFAULT)",

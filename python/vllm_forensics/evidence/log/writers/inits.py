@@ -12,12 +12,20 @@ _FAULT: Final = (
     r"Illegal instruction|Floating point exception|Trace/BPT trap)"
 )
 """With other signals it ends services itself."""
+_PM2: Final = (
+    r"\bApp \[(?P<name>[^\]:]{1,80})(?::\d{1,4})?\](?: with id \[\d{1,4}\] and pid "
+    r"\[(?P<pid>\d{1,9})\],)? exited with code "
+)
+"""Its older and its newer words."""
 _TOLD: Final = (
-    (  # pm2, older and newer
+    (  # pm2 says so of every status that no signal made
         " via signal [",
-        r"\bApp \[(?P<name>[^\]:]{1,80})(?::\d{1,4})?\](?: with id \[\d{1,4}\] and pid "
-        r"\[(?P<pid>\d{1,9})\],)? exited with code \[\d{1,3}\] via signal "
-        r"\[(?P<signal>SIG\w{2,6})\]",
+        _PM2 + r"\[(?P<exit>[1-9]\d{0,2})\] via signal \[(?:null|SIGINT)\]",
+        "PM2      | App [serve:0] exited with code [7] via signal [SIGINT]",
+    ),
+    (
+        " via signal [",
+        _PM2 + r"\[\d{1,3}\] via signal \[(?P<signal>SIG\w{2,6})\]",
         "PM2      | App [serve:0] exited with code [0] via signal [SIGKILL]",
     ),
     (  # s6

@@ -267,7 +267,9 @@ def _page_fault(fault: re.Match[str]) -> str:
         access = "a write to" if bits & 2 else "a read of"
     why = "which its protection forbids" if bits & 1 else "which is not mapped"
     if _address(fault["ip"]) == address and address < _NULL_PAGE:
-        return f"a call of a null function pointer ({address:#x})"
+        if not address:
+            return f"a call of a null function pointer ({address:#x})"
+        return f"a jump to address {address:#x}, next to null, where no code lies"
     if address < _NULL_PAGE:
         why += ": a null pointer"
     return f"{access} address {address:#x}, {why}"

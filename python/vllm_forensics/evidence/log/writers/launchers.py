@@ -21,7 +21,10 @@ BATCH: Final = Family(
             Phrase(
                 ClueKind.MEMORY,
                 needle,
-                r"(?P<detail>[Dd]etected \d{1,20} oom[_-]kill event.{0,160})",
+                r"(?P<detail>[Dd]etected "
+                # in one sentence with srun's own line
+                r"(?=.{0,300}?\b(?P<name>task)s? [\d,-]{1,20}: Out Of Memory|)"
+                r"\d{1,20} oom[_-]kill event.{0,160})",
                 f"slurmstepd: error: Detected 1 {needle}(s) in StepId=42.batch cgroup.",
                 signal="SIGKILL",
                 of_another=True,

@@ -212,5 +212,13 @@ MASTERS: Final = Family(
             "# Signal code: Address not mapped (1)",
             signal="SIGSEGV",
         ),
+        Phrase(
+            ClueKind.SIGNAL,
+            "Signal code: Invalid address alignment",
+            r"^(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20})\] )?"
+            r"(?P<detail>Signal code: Invalid address alignment)",
+            "[node1:04242] Signal code: Invalid address alignment (1)",
+            signal="SIGBUS",
+        ),
     ),
 )

@@ -25,8 +25,8 @@ _FAULTS: Final = (
     ),
     (
         "BUG: unable to handle ",
-        r"(?P<detail>BUG: unable to handle (?:page fault|kernel .{1,60}) (?:for|at) "
-        r"(?:address: )?\S{4,20})",
+        r"(?P<detail>BUG: unable to handle (?:page fault|kernel .{1,60}?) (?:for|at)"
+        r"(?: (?:address: )?\s{0,12}\S{4,20}|\s*$))",
         "[ 1234.567890] BUG: unable to handle page fault for address: ffffffffc0de1234",
     ),
     (

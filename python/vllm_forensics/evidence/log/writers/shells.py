@@ -38,6 +38,11 @@ WORDS: Final = (
     ("已杀死", "SIGKILL"),
 )
 """What a shell says of a signal in other languages than English."""
+STOPPING: Final = (
+    r"\b(?:docker(?:-compose| compose)? (?:stop|restart|kill|down|rm -f)|podman stop|"
+    r"systemctl (?:stop|restart)|kubectl delete pod)\b"
+)
+"""Who does not stop in time is killed."""
 _OPEN: Final = "(\uff08"
 _CLOSE: Final = ")\uff09"
 """Chinese has parentheses of its own."""
@@ -58,19 +63,61 @@ ABROAD: Final = Family(
 )
 SENDERS: Final = Family(
     source="the shell",
-    phrases=tuple(
+    phrases=(
+        *(
+            Phrase(
+                ClueKind.NOT_MEMORY,
+                needle,
+                r"\b(?:p?kill|killall) -(?:s )?(?:9|KILL|SIGKILL)\b",
+                f"I ran `{needle} 4242` on it",
+                of_another=True,
+                in_prose=True,
+            )
+            for needle in ("kill -9", "kill -KILL", "kill -SIGKILL", "killall -9")
+        ),
+        *(
+            Phrase(
+                ClueKind.NOT_MEMORY,
+                needle,
+                rf"(?P<detail>{STOPPING})",
+                f"$ {needle} serve",
+                of_another=True,
+                in_prose=True,
+            )
+            for needle in (
+                "docker stop",
+                "docker restart",
+                "docker kill",
+                "docker rm -f",
+                "docker-compose stop",
+                "docker-compose down",
+                "docker-compose restart",
+                "docker compose stop",
+                "docker compose down",
+                "docker compose restart",
+                "podman stop",
+                "systemctl stop",
+                "systemctl restart",
+                "kubectl delete pod",
+            )
+        ),
+        Phrase(  # docker compose
+            ClueKind.NOT_MEMORY,
+            "Gracefully stopping...",
+            r"^(?P<detail>Gracefully stopping\.\.\.)",
+            "Gracefully stopping... (press Ctrl+C again to force)",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.NOT_MEMORY,
-            needle,
-            r"\b(?:p?kill|killall) -(?:s )?(?:9|KILL|SIGKILL)\b",
-            f"I ran `{needle} 4242` on it",
+            " ...",
+            r"^\W{0,8}(?P<detail>Stopping [\w.-]{1,80} {1,8}\.\.\.)(?: |$)",
+            "Stopping serve_1 ... done",
             of_another=True,
-            in_prose=True,
-        )
-        for needle in ("kill -9", "kill -KILL", "kill -SIGKILL", "killall -9")
+        ),
     ),
 )
-"""Who says that he sent the signal himself."""
+"""Who says that he sent the signal himself, or stopped what then was killed."""
 RESTARTS: Final = Family(
     source="a supervisor",
     phrases=tuple(
