@@ -189,6 +189,8 @@ class SeenProcess:
     first_line: int
     last_line: int
     last_time: str | None
+    other_names: frozenset[str] = frozenset()
+    """What else it signs its lines with: a worker of vLLM's begins as `VllmWorker-0`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ def with_numbers(reading: IncidentReading) -> IncidentReading:
 
     def meant(clue: Clue) -> int | None:
         begun = [one for one in seen if one.first_line <= clue.line]
-        named = [one for one in begun if one.name == clue.name]
+        named = [one for one in begun if clue.name in {one.name, *one.other_names}]
         named = named or [one for one in begun if _is_of_rank(one.name, clue.name or "")]
         last = max(named, key=lambda one: one.first_line, default=None)
         if last is None or any(

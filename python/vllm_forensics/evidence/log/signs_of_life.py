@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vllm_forensics.evidence.log.lines import LogLine
 
 _MAX_PROCESSES: Final = 512
+_MAX_NAMES: Final = 8
 _PREFIXES: Final = (
     re.compile(rb"\((?P<name>\w[\w. =-]{0,60}?)?[ ,]{0,3}pid=(?P<pid>\d{1,9})[^()\n]{0,80}\)"),
     re.compile(rb"\[(?P<name>[\w.:-]{1,60}) pid=(?P<pid>\d{1,9})\]"),
@@ -26,10 +27,11 @@ _TO_CLOCK: Final = 40
 class _Life:
     """Signs of life of one process, noted with every line that it wrote."""
 
-    __slots__ = ("first_line", "last_line", "last_time", "name")
+    __slots__ = ("first_line", "last_line", "last_time", "name", "names")
 
     def __init__(self, line: int) -> None:
         self.name = ""
+        self.names: set[str] = set()
         self.first_line = self.last_line = line
         self.last_time: str | None = None
 
@@ -44,13 +46,11 @@ class SignsOfLife:
 
     def read(self, data: bytes, line: int) -> None:
         """Who wrote something in a stretch that holds nothing else of interest, up to a line."""
-        # A few processes write most of it: of each, the last line tells.
-        last: dict[bytes, re.Match[bytes]] = {}
+        # A few processes write most of it: of each, and of each of its names, the last line tells.
+        last: dict[tuple[bytes, bytes], re.Match[bytes]] = {}
         for prefix in _PREFIXES:
-            of_form = {match["pid"]: match for match in prefix.finditer(data)}
-            for pid, match in of_form.items():
-                last[pid] = max(last.get(pid, match), match, key=re.Match.start)
-        for match in last.values():
+            last |= {(one["pid"], one["name"] or b""): one for one in prefix.finditer(data)}
+        for match in sorted(last.values(), key=re.Match.start):
             begin = data.rfind(b"\n", 0, match.start()) + 1
             end = data.find(b"\n", match.end())
             end = min(end if end >= 0 else len(data), match.end() + _TO_CLOCK)
@@ -78,6 +78,7 @@ class SignsOfLife:
                 first_line=life.first_line,
                 last_line=life.last_line,
                 last_time=life.last_time,
+                other_names=frozenset(life.names - {life.name}),
             )
             for pid, life in self._lives.items()
         )
@@ -101,5 +102,7 @@ class SignsOfLife:
         life.last_line = line
         if name:
             life.name = name
+            if len(life.names) < _MAX_NAMES:
+                life.names.add(name)
         if time:
             life.last_time = time

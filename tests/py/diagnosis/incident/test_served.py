@@ -252,6 +252,30 @@ def test_an_exception_that_a_process_lived_on_after_is_not_its_end() -> None:
     assert ends[40] == "EngineDeadError: EngineCore encountered an issue."
 
 
+@pytest.mark.parametrize("between", [1, 200])
+def test_a_worker_is_known_by_the_name_under_which_it_began(between: int) -> None:
+    incident = incident_of(
+        "(VllmWorker-0 pid=42) WARNING 11-30 15:37:05 [vllm.py:725] begins",
+        *["(Worker pid=42) INFO 11-30 15:37:06 [worker.py:82] loads"] * between,
+        "(EngineCore pid=41) INFO 11-30 15:37:06 [core.py:82] waits",
+        *_ENGINE_DIED,
+    )
+
+    assert (incident.first_death.pid, incident.first_death.name) == (42, "VllmWorker-0")
+
+
+def test_a_name_that_two_have_signed_with_is_nobodys() -> None:
+    incident = incident_of(
+        "(VllmWorker-0 pid=42) WARNING 11-30 15:37:05 [vllm.py:725] begins",
+        "(VllmWorker-0 pid=43) WARNING 11-30 15:37:05 [vllm.py:725] begins",
+        "(Worker pid=42) INFO 11-30 15:37:06 [worker.py:82] loads",
+        "(Worker pid=43) INFO 11-30 15:37:06 [worker.py:82] loads",
+        *_ENGINE_DIED,
+    )
+
+    assert incident.first_death.pid is None
+
+
 def test_a_traceback_without_a_prefix_is_nobodys_where_two_could_have_printed_it() -> None:
     incident = incident_of(
         "(MainProcess pid=39) INFO 11-30 15:37:10 [base.py:380] begins",
