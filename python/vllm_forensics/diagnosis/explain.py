@@ -165,7 +165,7 @@ def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[
     if finding.kind in _MEMORY_KINDS and culprit is not None:
         steps.append(
             "forensics build --asan --source DIR && forensics run --asan -- COMMAND    "
-            "# its report names who allocated and freed"
+            "# tells whether memory was used after its free, or beyond its end"
         )
     if culprit is not None and culprit.file is None and culprit.module and culprit.names_trusted:
         steps.append(
@@ -173,7 +173,7 @@ def _next_steps(image: Image, finding: Finding, culprit: Frame | None) -> tuple[
             f"# after a build of {culprit.module.rsplit('/', 1)[-1]} with -g: the source line"
         )
     if finding.kind is FaultKind.UNKNOWN:
-        steps.append("set PYTHONFAULTHANDLER=1 for it    # prints the Python stack when it dies")
+        steps.append("PYTHONFAULTHANDLER=1 COMMAND    # prints the Python stack when it dies")
     steps.append("forensics core --gdb CORE    # look around by hand, everything loaded")
     return tuple(dict.fromkeys(steps))
 
