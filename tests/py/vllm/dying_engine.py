@@ -5,7 +5,6 @@
 writes the log that it prints, with the machine's paths replaced.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import venv
 from pathlib import Path
 
 from tests.py.integration.victim_cases import core_pattern_for_cwd
+from tests.py.vllm.engine_run import run_engine
 from tests.py.vllm.released import FOLDER
 
 VICTIM = Path(__file__).parent / "victim"
@@ -40,6 +40,8 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
+OTHER_THREADS = {"OMP_NUM_THREADS": "2", "VICTIM_SPARES_FIRST_HALF": "1"}
+"""Two threads share a call's slots, the calling one takes the first half: so the other faults."""
 _MAX_LINE = 1_200
 
 
@@ -55,27 +57,25 @@ def python() -> Path:
     return program
 
 
-def die(folder: Path) -> Path:
+def die(folder: Path, *, of_pool: bool = False) -> Path:
     """Serve until the worker dies; the log. Its core stands beside it."""
     log = folder / "serve.log"
+    program = python()
     with core_pattern_for_cwd(), log.open("wb") as output:
-        subprocess.run(
+        run_engine(
             (
-                *("prlimit", "--core=unlimited:", python()),
+                *("prlimit", "--core=unlimited:", program),
                 *(VICTIM / "serve.py", VICTIM / "model"),
             ),
-            cwd=folder,
-            env={
-                **os.environ,
+            folder=folder,
+            environment={
                 **ENVIRONMENT,
+                **(OTHER_THREADS if of_pool else {}),
                 "PYTHONPATH": str(VICTIM),
                 "HOME": str(PLACE / "home"),  # caches of vLLM are no evidence
             },
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=900,
-            check=False,
+            output=output,
+            errors=subprocess.STDOUT,
         )
     return log
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 from packaging.requirements import Requirement
+from tests.py.vllm.engine_run import run_engine
 from tests.py.vllm.released import FOLDER
 
 VERSION: Final = "0.32.0"
@@ -105,14 +106,7 @@ def run_python(
     script = python.parent.parent / f"script-{os.getpid()}.py"
     script.write_text(code, encoding="utf-8")
     try:
-        return subprocess.run(
-            [python, script, *arguments],
-            env={**os.environ, **OFFLINE, **variables},
-            capture_output=True,
-            text=True,
-            timeout=900,
-            check=False,
-        )
+        return run_engine([python, script, *arguments], environment={**OFFLINE, **variables})
     finally:
         script.unlink()
 

@@ -1,6 +1,5 @@
 """A real vLLM that serves a tiny model, and whose worker is given blocks far out of range."""
 
-import os
 import subprocess
 import sys
 import venv
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.py.integration.victim_cases import core_pattern_for_cwd
+from tests.py.vllm.engine_run import run_engine
 from tests.py.vllm.released import FOLDER
 
 WORKER = FOLDER / "worker"
@@ -79,15 +79,10 @@ def worker_core() -> Path:
     for old in run.glob("core*"):
         old.unlink()
     with core_pattern_for_cwd():
-        done = subprocess.run(
+        done = run_engine(
             ("prlimit", "--core=unlimited:", python, "serve.py", "."),
-            cwd=run,
-            env={**os.environ, **SETTINGS, "PYTHONPATH": str(run)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
+            folder=run,
+            environment={**SETTINGS, "PYTHONPATH": str(run)},
         )
     cores = sorted(run.glob("core*"))
     assert len(cores) == 1, f"{done.returncode} {cores}\n{done.stdout[-2000:]}{done.stderr[-3000:]}"

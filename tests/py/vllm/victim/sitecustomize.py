@@ -7,6 +7,7 @@ the slots that it is given are shifted.
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -14,6 +15,7 @@ from typing import Any
 
 HEALTHY_CALLS = 20
 SHIFT = 100_000_000
+SPARES_FIRST_HALF = bool(os.environ.get("VICTIM_SPARES_FIRST_HALF"))
 
 
 class _ShiftSlots(importlib.abc.MetaPathFinder):
@@ -44,7 +46,9 @@ def _shift(module: Any) -> None:
     ) -> Any:
         nonlocal calls
         calls += 1
-        slots = slot_mapping + SHIFT if calls > HEALTHY_CALLS else slot_mapping
+        slots = slot_mapping.clone()
+        if calls > HEALTHY_CALLS:
+            slots[len(slots) // 2 if SPARES_FIRST_HALF else 0 :] += SHIFT
         return real(key, value, keys, values, slots, *rest, **named)
 
     module.cpu_attn_reshape_and_cache = cpu_attn_reshape_and_cache
