@@ -59,15 +59,16 @@ from vllm_forensics.evidence.log.writers.strangers import (
     UNREAL,
 )
 from vllm_forensics.evidence.log.writers.systemd import SYSTEMD
-from vllm_forensics.evidence.log.writers.toolkits import QT, TCL
+from vllm_forensics.evidence.log.writers.toolkits import GLIB, QT, TCL
 from vllm_forensics.evidence.log.writers.workers import WORKERS
 
 FAMILIES: Final = (
     KERNEL, KERNELS_ABROAD, KERNELS,
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
-    NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, TCL, COMPILERS, BROWSERS, DATABASES,
-    GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES, PANIC_FRAMES,
+    NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,
+    DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES,
+    PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

@@ -13,8 +13,9 @@ from typing import Final, TypedDict, Unpack
 
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.needles import Words
+from vllm_forensics.evidence.log.people.no_names import somebody
 from vllm_forensics.evidence.log.people.prose import Voice, is_code, voice_of
-from vllm_forensics.evidence.log.people.sentence_names import process_named, somebody
+from vllm_forensics.evidence.log.people.sentence_names import process_named
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
 from vllm_forensics.model.signals import signal_name, signal_number
 

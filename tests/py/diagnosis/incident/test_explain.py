@@ -330,6 +330,7 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "- the engine no longer crashes with signal 11",
         "The worker exits with code 7 if the configuration is wrong.",
         "all workers exited with code 0",
+        "(poolview:4242): Gtk-CRITICAL **: 08:12:45.123: gtk_widget_show: assertion failed",
     ],
 )
 def test_prose_about_deaths_is_no_death(line: str) -> None:

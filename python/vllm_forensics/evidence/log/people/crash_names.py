@@ -101,6 +101,13 @@ _VERB: Final = re.compile(
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
     rf"dying|killed|panic\w+|.*unexpectedly.*|.*clos.*|stopped working|stop\w+ running|{ENDS})$"
 )
+_INFINITIVE: Final = re.compile(
+    r"(?i)\b(?:(?<!due )(?<!prior )(?<!leads )(?<!lead )(?<!led )(?<!leading )(?<!up )to|"
+    r"will|would|can|could|does|did|may|might|must|shall|don['\u2019]t|doesn['\u2019]t|"
+    r"makes? [`\"']?(?:the |my |our )?[\w.-]{2,30}[`\"']?)(?: (?:not|just|always|also|still|even|"
+    r"\w{3,14}ly)){0,2} $"
+)
+"""Before it: `it will crash`, `makes it segfault`."""
 
 
 def may_name_a_crash(text: str) -> bool:
@@ -130,4 +137,6 @@ def status_of(death: re.Match[str]) -> int | None:
 
 def is_verb(crash: re.Match[str]) -> bool:
     """Is the crash's name a verb, or its plural?"""
-    return _VERB.search(crash[0]) is not None
+    if _VERB.search(crash[0]) is not None:
+        return True
+    return _INFINITIVE.search(crash.string, 0, crash.start()) is not None

@@ -29,12 +29,13 @@ from vllm_forensics.evidence.log.people.layout import is_section
 from vllm_forensics.evidence.log.people.lessons import count_of_witnesses
 from vllm_forensics.evidence.log.people.page import Page, is_printed
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
-from vllm_forensics.evidence.log.people.sentence_names import process_named
+from vllm_forensics.evidence.log.people.sentence_names import process_named, speaker_of
 from vllm_forensics.evidence.log.people.sentence_places import import_named, place_named
 from vllm_forensics.evidence.log.people.titles import defines_a_death, exception_in, title_of
 from vllm_forensics.evidence.log.people.works import (
     asks_for_more,
     is_commits,
+    is_labelled_a_wish,
     is_lesson,
     is_list_of_news,
     is_maintainers,
@@ -102,6 +103,7 @@ class Hearsay:
             or self._is_change
             or any(map(is_list_of_news, lines[:_FIRST]))
             or any(map(asks_for_more, lines[:_BEGINS]))
+            or any(map(is_labelled_a_wish, lines[:_FIRST]))
             or (_is_bare(title.text) and _is_explained(lines))
         )
         if not title.is_marked:
@@ -178,7 +180,9 @@ class Hearsay:
             elif (self._is_event or clue.source == OOPS) and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None
-                told = replace(clue, pid=pid, is_told=True, signal=self._named(clue))
+                name = clue.name or speaker_of(self._title.text)
+                signal = self._named(clue)
+                told = replace(clue, pid=pid, name=name, is_told=True, signal=signal)
                 yield told if told.native else replace(told, native=self._place())
 
     def _named(self, clue: Clue) -> str | None:

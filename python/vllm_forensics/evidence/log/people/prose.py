@@ -83,6 +83,11 @@ _SENTENCE: Final = re.compile(
     r"(?:^|\W )(?:The|An?|My|Its) $"
 )
 """Two plain words before the message, and no colon; or one, and a quote; or an article alone."""
+_NARRATED: Final = re.compile(
+    r"(?:^|\s)(?:I|[Ww]e|i|[Mm]y|[Oo]ur)(?:['\u2019][a-z]{1,3})? [a-z]{1,15},? .{0,900}"
+    r"[a-z]{2}[.!?:,] {1,2}(?:[\w.-]{1,30}: (?:\[\w{1,12}\] )?)?$"
+)
+"""Before it in the line somebody speaks of himself: he quotes what he saw."""
 _GOES_ON: Final = re.compile(
     r"[\"'`)\u2019\u201d]{0,2},? (?:errors?|messages?|crash(?:es)?|bugs?|issues?|problems?|"
     r"exceptions?|when|while|whenever|during|because|after|if)\b"
@@ -128,6 +133,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
         return Voice.SHOWN
     is_told = _SENTENCE.search(before) is not None or _GOES_ON.match(after) is not None
     is_told = is_told or (is_quoted and _WORD_BEHIND.match(after) is not None)
+    is_told = is_told or _NARRATED.search(before) is not None
     return Voice.TOLD if is_told else Voice.OWN
 
 

@@ -78,9 +78,13 @@ _OCCASION: Final = lazily(
     r"(?: (?:an?|the|any|each|every|such|some|there is an?|[a-z]{2,20}(?:al|ed|ic|ous|ent|ant|om)|"
     r"program|process|\w{3,12} (?:of|or|and))){0,4} \W{0,3}$|"
     r"\S \b(?:when(?:ever)?|if|in case)(?: [\w'-]{1,20}){1,3} $|"
+    r"\b(?:re(?:start|cover|connect|spawn|sum|launch)\w{0,4}|come (?:back|up)) "
+    r"(?:[\w-]{2,20} ){0,2}(?:after|if|when)(?: [\w'-]{1,20}){1,3} $|"
     rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
 )
 """The crash is when something else takes place, or should."""
+_SUPPOSED: Final = lazily(r"(?i)\W{0,4}(?:what )?(?:happens )?(?:when|if)(?: [\w'-]{1,20}){1,4} $")
+"""All of a title but the crash: what is to be done then?"""
 _NOTICED: Final = lazily(
     r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|reali[sz]ed|"
     r"discovered) (?:that )?(?:when(?:ever)?|if|after|once) "
@@ -172,7 +176,8 @@ def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> 
     if _is_object(crash, before, after) or _is_doubtful(text, before, after, form):
         return False
     if form is Form.TITLE:
-        return not _is_attribute(crash, after)
+        is_supposed = not after.strip(" ?!.") and _SUPPOSED.fullmatch(before) is not None
+        return not (is_supposed or _is_attribute(crash, after))
     if _SAW.search(before) or _HAPPENED.match(after):
         return True
     if form is Form.SENTENCE:

@@ -12,6 +12,13 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.killers import victim_of
+from vllm_forensics.evidence.log.people.no_names import (
+    LIKE_ADJECTIVE,
+    is_how_often,
+    is_kind_of_end,
+    somebody,
+)
+from vllm_forensics.evidence.log.people.works import is_marked
 from vllm_forensics.evidence.log.prompts import program_of_command
 
 _PROCESS: Final = (
@@ -50,9 +57,28 @@ _DIES: Final = lazily(
     r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
 )
 """What a process did, before the name of its death."""
+_FAILS: Final = lazily(
+    r"(?i) (?:fail(?:s|ed)? to|(?:is |was )?(?:unable|not able) to|cannot|can['\u2019]?t|can not|"
+    r"wo(?:n['\u2019]?t|uld not)|will not|do(?:es)?(?: not|n['\u2019]?t)|did(?: not|n['\u2019]?t)|"
+    r"refuses to|stopped|not|never)"
+    r" (?:start|launch|load|boot|run|open|work|come|finish|complete|respond|initiali[sz]e)"
+    r"(?:s|ed|ing)?(?![\w-])[^.;:()]{0,60}?(?:[(:,\u2013]| -) ?"
+    r"(?:(?:error|exits?|with|due to|status|signal|just|then|it|an?|only):? ){0,3}[\"'`]?$"
+)
+"""What a process would not do: behind it stands why, apart."""
+_DOING: Final = lazily(
+    r"\b(?:in|to|with) (?:the )?[`\"']?(?P<name>[A-Z][\w.+-]{1,40})[`\"']? "
+    r"(?i:crash|hang|freez|segfault|dy|abort|exit|clos)(?i:ing)$"
+)
+"""`results in Blender crashing`."""
+_CAUSES: Final = lazily(
+    r"(?i)(?P<name>[\w.+-]{2,40})[`\"']? (?:caus(?:es|ed|ing)|trigger(?:s|ed)?|produce[sd]?) "
+    r"(?:an? )?(?:[\w-]{2,12} )?[`\"']?$"
+)
+"""A library or a call ends others; a program does so only to itself."""
 _OBJECT: Final = lazily(
     r"(?i)\b(?:(?:terminat|kill|crash)(?:e?s|e?d|ing) (?P<ended>NAME)(?= (?:with|by) )|"
-    r"(?:caus|forc)(?:es|ed|ing) (?P<forced>NAME)(?= to | $)|"
+    r"(?:caus|forc)(?:es?|ed|ing) (?P<forced>NAME)(?= to | $)|"
     r"(?:makes?|making|made) (?P<made>NAME))"
     r"(?: \w{1,4}){0,2} $".replace("NAME", r"(?:the |my |our )?[`\"']?[\w.+-]{2,40}[`\"']?")
 )
@@ -62,6 +88,7 @@ _UNIT: Final = lazily(
     r"(?:was|is|were|are|been|being|gets?|got|getting) (?:\w{2,12} )?terminated\b"
 )
 """`the pool container was terminated with Exit Code 139`."""
+_SPEAKER: Final = lazily(r"\W{0,4}(?P<name>[A-Za-z][\w.+-]{1,40}): ")
 _FAR: Final = 200
 """No subject stands further from its verb."""
 _BETWEEN: Final = lazily(
@@ -88,24 +115,10 @@ _OPENS: Final = lazily(
     r"which|since|after|before|until|once|why|says?|said|like|now|today))\s{0,2}$"
 )
 """A clause begins behind it."""
-_NOBODY: Final = lazily(
-    r"(?i)(?:pid|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
-    r"all|some|most|many|any|none|more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
-    r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"
-    r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
-    r"v?\d[\w.]{0,12}|crash\w*|core|segf\w*|panic\w*|hang\w*|"
-    # adjectives of what comes often or once, and of its kind
-    r"multiple|several|new|first|last|weird|infinite|complete|sudden|hard|immediate|\w+ly|\w+ing|\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)|"
-    # what is done, and no one who does it
-    r"\w{3,}(?:tions?|ences?|ments?|ness)|"
-    # what a thing is, and not whose name it is
-    r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
-    r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
-    r"shell|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
-    r"window|button|model|page|box|site|\w+\(\))$"
-)
 _STARTED: Final = lazily(
-    r"(?i)\b(?:start|launch)ing (?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
+    r"(?i)\b(?:(?:start|launch)ing|(?:trying|tr(?:y|ies|ied)|attempt(?:s|ed|ing)?|unable|fail(?:s|ed|ing)?|"
+    r"(?:when|if|whenever|as soon as|after) (?:I|we)) (?:to )?(?:start|launch)) "
+    r"(?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
     r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))|"
     r"\brunning (?:the |my |our )?[`\"']?(?P<program>[\w.+-]{2,40}"
     r"(?: (?:program|binary|executable)\b|(?<=\.(?:py|sh))[`\"']?(?= )))|"
@@ -141,6 +154,14 @@ def names_a_process(word: str) -> bool:
     return _IS_PROCESS.fullmatch(word) is not None
 
 
+def speaker_of(title: str) -> str | None:
+    """The program that a title names before what it quotes: `systemd-journald: …`."""
+    speaker = _SPEAKER.match(title)
+    name = speaker["name"] if speaker is not None else ""
+    is_program = _PROGRAM.match(name) is not None or bool(set(name) & set("-_"))
+    return name if is_program and not is_marked(title) else None
+
+
 def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
     text, start = crash.string, crash.start()
@@ -156,12 +177,16 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     )
     if who is not None:
         return who["name"]
+    if (doing := _DOING.search(text, 0, crash.end())) is not None and somebody(doing["name"]):
+        return doing["name"]
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
     is_said = is_verb or _DIES.search(before) is not None
     begun = _started_in(text) or (_opening_of(text) if is_said else None)
-    then = _THEN.match(text, crash.end())
+    causes, then = _CAUSES.search(before), _THEN.match(text, crash.end())
+    if causes is not None and _PROGRAM.match(causes["name"]) is not None:
+        begun = causes["name"]
     return (
         begun
         or _subject_of(text, before, is_verb=is_verb)
@@ -192,11 +217,6 @@ def _started_in(text: str) -> str | None:
     return somebody((started["name"] or started["program"]).split(" ")[0])
 
 
-def somebody(name: str) -> str | None:
-    """The name; None where it is a word that names nobody."""
-    return name if _NOBODY.match(name) is None else None
-
-
 def _of_two_words(before: str, name: str) -> str | None:
     """`event router pods crash`, and no `Docker container crashes`."""
     words = _FIRST_WORD.fullmatch(before)
@@ -206,7 +226,7 @@ def _of_two_words(before: str, name: str) -> str | None:
 
 def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     """The subject of the verb at the end of what stands before a crash's name, or of the crash."""
-    dies = _DIES.search(before)
+    dies = _DIES.search(before) or _FAILS.search(before)
     if dies is not None:
         before, is_verb = text[: dies.start() + 1], True
     verb = text[len(before) : len(before) + 1]
@@ -221,13 +241,21 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     first = _FIRST.search(before[: subject.start("name")]) if is_verb else None
     is_word = name[:1].isupper() and name.isalpha()
     if first is not None and is_word and verb.islower() and somebody(first["first"]):
-        return f"{first['first']} {name}" if somebody(name) is not None else None
-    is_whole = bool(subject["quote"]) or _OPENS.search(subject["before"]) is not None
-    number = subject["number"] or ""
+        is_part = somebody(name) is not None or LIKE_ADJECTIVE.match(name) is not None
+        return f"{first['first']} {name}" if is_part else None
+    return _named_by(subject, before[: subject.start("name")], is_verb=is_verb)
+
+
+def _named_by(subject: re.Match[str], before: str, *, is_verb: bool) -> str | None:
+    """The name of a subject of one word, before a verb or before the noun `crash`."""
+    name, number = subject["name"], subject["number"] or ""
     if subject["mark"] or (number.strip().isdecimal() and name.islower()):
         return None  # `Export: crashes`, `found 3 crashes`
-    is_named = is_whole if is_verb else bool(number)
+    is_named = bool(subject["quote"]) or _OPENS.search(subject["before"]) is not None
+    if not is_verb:
+        is_named = (is_named or is_how_often(before)) and not is_kind_of_end(name)
+        is_named = is_named or bool(number)
     if subject["unit"] and not subject["quote"] and not set(name) & set("-_"):
-        return _of_two_words(before[: subject.start("name")], name)
+        return _of_two_words(before, name)
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
     return (somebody(name) if is_named else None) or kind

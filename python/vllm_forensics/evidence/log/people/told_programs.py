@@ -13,11 +13,11 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
+from vllm_forensics.evidence.log.people.no_names import somebody
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import (
     process_named,
-    somebody,
     unit_named,
 )
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt

@@ -83,6 +83,16 @@ _MAINTAINS: Final = lazily(
     r"^(?:[\w.-]{1,60}/[\w.-]{1,80} \u00b7 )?(?:pull|merge) request [#!]\d"
 )
 """Who describes his own change."""
+_LABELS: Final = lazily(
+    r"(?i)labels?: (?!.*\b(?:bug|crash|defect|segfault|regression|panic)).*"
+    r"\b(?:enhancement|feature|wishlist|proposal|improvement|rfc|documentation|docs)\b"
+)
+"""How a tracker's page marks a wish."""
+
+
+def is_labelled_a_wish(line: str) -> bool:
+    """Is it the line of a tracker's page that marks the issue as a wish, and as no bug?"""
+    return _LABELS.match(line) is not None
 
 
 _ASKS: Final = lazily(

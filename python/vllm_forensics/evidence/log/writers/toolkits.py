@@ -1,7 +1,7 @@
-"""What toolkits for windows print before they give up: Qt's qFatal and what it lacks, Tcl's panic.
+"""What toolkits for windows print before they give up: Qt, Tcl and GLib, and what Qt lacks.
 
-Sources: Tcl's tclAsync.c; Qt's qthread.cpp, qwidget.cpp, qpixmap.cpp, qguiapplication.cpp,
-qglobal.cpp.
+Sources: GLib's gmessages.c and gtestutils.c; Tcl's tclAsync.c; Qt's qthread.cpp, qwidget.cpp,
+qpixmap.cpp, qguiapplication.cpp, qglobal.cpp.
 """
 
 from __future__ import annotations
@@ -66,6 +66,26 @@ QT: Final = Family(
         ),
     ),
 )  # fmt: skip
+GLIB: Final = Family(
+    source="GLib",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "-ERROR **: ",
+            r"(?:\((?:process|(?P<name>[^():]{1,60})):(?P<pid>\d{1,9})\): )?"
+            r"(?P<detail>[\w.-]{1,60}-ERROR \*\*: .{1,240})",
+            "(poolview:4242): GLib-ERROR **: 08:12:45.123: gmem.c:105: failed to allocate 64 bytes",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "assertion failed",
+            r"^(?:Bail out! )?(?P<detail>(?:[\w.-]{1,60}:)?ERROR:[^\s:]{1,200}:\d{1,6}:"
+            r"(?P<function>[\w:~<>]{1,120}): assertion failed.{0,240})",
+            "pool:ERROR:../src/pool.c:88:take_block: assertion failed: (block != NULL)",
+            signal="SIGABRT",
+        ),
+    ),
+)
 TCL: Final = Family(
     source="Tcl",
     phrases=(

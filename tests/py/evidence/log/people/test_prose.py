@@ -26,6 +26,7 @@ def voice(line: str, words: str = HEAP) -> Voice:
         f"Please check the logs for the dead worker: {HEAP}",
         f"subprocess died: RuntimeError('{HEAP}')",
         f"//opt/app/run: {HEAP}",
+        f"01-15 08:12:45.123  4242  4242 I pool: Started. {HEAP}",
     ],
 )
 def test_what_a_program_printed_is_its_own(line: str) -> None:
@@ -43,6 +44,7 @@ def test_what_a_program_printed_is_its_own(line: str) -> None:
         f"It says {HEAP}",
         f"However, an ```{HEAP}``` error is raised",
         f"This message {HEAP}",
+        f"We had started two. I read the log, and there it was. pool: [fatal] {HEAP}",
     ],
 )
 def test_what_stands_in_a_sentence_is_told(line: str) -> None:

@@ -4,11 +4,18 @@ import re
 
 import pytest
 
-from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HANG, HEAP, signal_of
+from vllm_forensics.evidence.log.people.crash_names import (
+    CRASH,
+    DEATH,
+    HANG,
+    HEAP,
+    is_verb,
+    signal_of,
+)
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
-from vllm_forensics.evidence.log.people.sentence_names import process_named
+from vllm_forensics.evidence.log.people.sentence_names import process_named, speaker_of
 from vllm_forensics.evidence.log.people.sentence_places import place_named
-from vllm_forensics.evidence.log.people.works import is_of_work
+from vllm_forensics.evidence.log.people.works import is_labelled_a_wish, is_of_work
 
 
 def crash_in(text: str) -> re.Match[str]:
@@ -115,6 +122,8 @@ def test_a_title_that_reports(title: str) -> None:
         "Support core dumps of the engine",
         "The pool should handle SIGSEGV",
         "own message when the app crashes?",
+        "When the host crashes",
+        "Pool does not restart after the server hangs",
         "\u5982\u4f55\u89e3\u51b3Segmentation fault",
         "\u4f60\u542f\u52a8\u65f6\u4f1a\u51fa\u73b0Segmentation fault",
     ],
@@ -261,10 +270,31 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("This plugin crashes the server", "server"),
         ("pool.take() crashes Python", "Python"),
         ("Segfault in the pool scheduler", "scheduler"),
+        ("Raylet causes segfault if a pool is empty", "Raylet"),
+        ("Poolview causes segfault if it is empty", None),
+        ("Pool Assistant 2.1 failed to start on armv6 (Illegal instruction)", "Pool Assistant"),
+        ("poold won't start: segfault", "poold"),
+        ("Illegal instruction trying to start poolview", "poolview"),
+        ("Poolview crash when a file is opened", "Poolview"),
+        ("Sudden Poolview crash", "Poolview"),
+        ("Startup crash on two machines", None),
+        ("Poolview will crash if it is empty", "Poolview"),
+        ("Each results in Poolview crashing", "Poolview"),
+        ("An empty list causes poolview to crash", "poolview"),
     ],
 )
 def test_the_process_that_a_title_names(title: str, name: str | None) -> None:
     match = crash_in(title)
-    is_verb = not match[0].lower().endswith(("crash", "segfault"))
 
-    assert process_named(match, is_verb=is_verb) == name
+    assert process_named(match, is_verb=is_verb(match)) == name
+
+
+def test_who_is_named_before_what_a_title_quotes_said_it() -> None:
+    assert speaker_of("pool-resolved: `Program terminated with signal SIGABRT`") == "pool-resolved"
+    assert speaker_of("Export: Program terminated with signal SIGABRT") is None
+
+
+def test_a_page_that_is_labelled_as_a_wish() -> None:
+    assert is_labelled_a_wish("labels: enhancement, web")
+    assert not is_labelled_a_wish("labels: enhancement, bug")
+    assert not is_labelled_a_wish("labels: triage")

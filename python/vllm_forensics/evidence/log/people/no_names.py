@@ -1,0 +1,68 @@
+"""Words that stand where a name may and name no program: of grammar, of kind and of occasion."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+
+_LIKE_ADJECTIVES: Final = r"\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)"
+LIKE_ADJECTIVE: Final = lazily(rf"(?i){_LIKE_ADJECTIVES}$")
+"""As a second word with a capital it is a part of a name."""
+_NOBODY: Final = lazily(
+    r"(?i)(?:pid|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
+    r"all|some|most|many|any|none|each|both|either|neither|nothing|nobody|others?|one|two|"
+    r"more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
+    r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"
+    r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
+    r"v?\d[\w.]{0,12}|crash\w*|core|segf\w*|panic\w*|hang\w*|"
+    # adjectives of what comes often or once, and of its kind
+    rf"multiple|several|new|first|last|weird|infinite|complete|sudden|hard|immediate|\w+ly|\w+ing|{_LIKE_ADJECTIVES}|"
+    # what is done, and no one who does it
+    r"\w{3,}(?:tions?|ences?|ments?|ness)|"
+    # what a thing is, and not whose name it is
+    r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
+    r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
+    r"shell|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
+    r"window|button|model|page|box|site|\w+\(\))$"
+)
+_OCCASIONS: Final = lazily(
+    r"(?i)(?:start(?:up)?|launch(?:er)?|boot|log-?(?:in|on|out|off)|sign-?(?:in|up|out)|export|import|"
+    r"save|load(?:er)?|render(?:er)?|shut-?down|exit|quit|close|open|scroll|click|drag|drop|copy|paste|"
+    r"print|search|sort|filter|zoom|resize|sync|backup|restore|scan|encode|decode|upload|download|"
+    r"install(?:er)?|upgrade|suspend|resume|hibernate|sleep|wake|compile|deploy|migration|init|play|"
+    # what it is about, or in
+    r"memory|mem|ram|gpu|cpu|vram|cuda|opengl|vulkan|driver|graphics|display|screen|dialog|popup|widget|"
+    r"ui|gui|tui|cli|menu|tab|map|chat|camera|video|audio|sound|image|photo|picture|text|font|folder|"
+    r"network|connection|http|socket|database|db|query|heap|stack|loop|cache|disk|usb|bluetooth|wifi|"
+    r"gps|battery|keyboard|mouse|controller|touch|theme|settings|preferences|config|profile|account|"
+    r"user|admin|login|token|json|xml|html|css|regex|string|array|pointer|null|nil|object|class|method|"
+    r"parser|compiler|component|modules?|plug-?in|extension|add-?on|mods?|library|lib|api|sdk|"
+    r"assert(?:ion)?|signal|sigsegv|sigabrt|segmentation|access|bus|fatal|hard|soft|full|double|"
+    r"memory|time|day|night|level|world|player|entity|item|list|table|index|view|activity|service|"
+    # where, and which
+    r"android|ios|ipados|windows|win|win(?:32|64|10|11)|linux|mac|macos|osx|ubuntu|debian|fedora|arch|"
+    r"x86|x64|arm|arm64|mobile|desktop|web|tablet|phone|release|debug|prod|production|staging|beta|"
+    r"alpha|nightly|latest|major|minor|big|huge|main|core|possible|potential|rare|early|late|sudden|"
+    r"small|weird|strange|odd|old|same|similar|other|further|repeated|regular|common|known)$"
+)
+"""Before the noun `crash` such a word says when, where or of which kind it is."""
+_HOW_OFTEN: Final = lazily(
+    r"(?i)\b(?:random|sudden|occasional|frequent|constant|instant|immediate|intermittent|weird|"
+    r"strange|another|sporadic|repeated|consistent|possible|rare) $"
+)
+
+
+def somebody(name: str) -> str | None:
+    """The name; None where it is a word that names nobody."""
+    return name if _NOBODY.match(name) is None else None
+
+
+def is_kind_of_end(name: str) -> bool:
+    """Does a word say of which kind a crash is, behind it, and not whose?"""
+    return _OCCASIONS.match(name) is not None
+
+
+def is_how_often(before: str) -> bool:
+    """Do words end with one that says how a crash comes?"""
+    return _HOW_OFTEN.search(before) is not None
