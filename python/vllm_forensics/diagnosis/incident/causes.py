@@ -52,6 +52,8 @@ _TRAPS: Final = re.compile(
 _GLIB_SAYS: Final = re.compile(r"_?g_log\w{0,40}|g_assertion_\w{1,40}|g_error")
 """GLib's functions that print a fatal message and end the program by a breakpoint."""
 _UNALIGNED: Final = re.compile(r"(?i)invalid address alignment|\bBUS_ADRALN\b|alignment exception")
+_NO_REASON: Final = re.compile(r"Error while creating shared memory segment(?!.{0,200}No space)")
+"""What NCCL says whatever was in the way."""
 _OF_MACHINES: Final = {"systemd", "kernel"}
 _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 """Their watchdogs wait for what other processes do."""
@@ -150,7 +152,7 @@ def environment(first: Clue, account: Sequence[Clue]) -> Cause | None:
     told = next((clue for clue in (first, *account) if clue.kind is ClueKind.ENVIRONMENT), None)
     if told is None:
         return None
-    sure = told.signal is None
+    sure = told.signal is None and _NO_REASON.match(told.detail or "") is None
     return _cause(
         CauseClass.ENVIRONMENT,
         told.detail or told.text,

@@ -13,6 +13,12 @@ _SOURCE: Final = re.compile(
     r"(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|metal|rs|go|swift))[:(](?P<line>\d{1,7})\b"
     r"(?:: (?P<function>[^`'\"]{1,200}?): Assertion [`'])?"
 )
+_IN_FILE: Final = re.compile(
+    r"\bin (?P<function>[\w:~]{1,120}), file (?P<file>[^,\n]{1,240}), line (?P<line>\d{1,7})\b"
+)
+"""`Error: Assertion failed (m.dims >= 2) in Mat, file C:\\src\\matrix.cpp, line 751`: OpenCV's."""
+_IN_FUNCTION: Final = re.compile(r"[^\n]{0,400}\bin function [`'](?P<function>[\w:~]{1,120})'")
+"""Its newer versions' words behind the source."""
 _THROWER: Final = re.compile(
     r"\bin (?P<function>(?:[\w&*<>]{1,60} ){0,4}[\w~:<>]{1,160}::[\w~]{1,80})"
     r"\([^\n]{0,400}? at $"
@@ -26,10 +32,13 @@ def asserted_place(told: Sequence[Clue]) -> NativeCall | None:
     """Where the words of who gave up say that it did; None where they do not."""
     for clue in told:
         words = f"{clue.text}\n{clue.detail or ''}" if clue.kind is ClueKind.ABORT else ""
-        match = _SOURCE.search(words)
+        match = _SOURCE.search(words) or _IN_FILE.search(words)
         if match is not None:
+            behind = _IN_FUNCTION.match(words, match.end())
             return NativeCall(
-                function=match["function"] or _thrower(words[: match.start()]),
+                function=match["function"]
+                or (behind["function"] if behind is not None else None)
+                or _thrower(words[: match.start()]),
                 module=None,
                 file=match["file"],
                 line=int(match["line"]),

@@ -118,6 +118,9 @@ _INTERPRETER: Final = re.compile(
 )
 _VALGRINDS: Final = "vg_replace_"
 """The sources of its own functions for libc's."""
+_CXX_HEADER: Final = re.compile(r"/c\+\+/")
+_OWN_MEMBER: Final = re.compile(r"(?!std::|__gnu|__cxx|void |operator)[A-Za-z_]\w*::")
+"""Such a function holds the header's line, which the compiler put into it."""
 _MATHS: Final = re.compile(r"libm[.-]")
 """Its functions only compute: none ends a process, or handles a signal."""
 _OPENMP: Final = re.compile(r"lib(?:gomp|omp|iomp5)\b.*")
@@ -198,7 +201,9 @@ def _is_of_a_runtime(call: NativeCall) -> bool:
 def _is_of_a_system(call: NativeCall) -> bool:
     """Is its source the C library's, the C++ runtime's, a sanitizer's or valgrind's?"""
     file = call.file or ""
-    return file.startswith(_VALGRINDS) or SYSTEM_FILES.fullmatch(file) is not None
+    if file.startswith(_VALGRINDS) or SYSTEM_FILES.fullmatch(file) is None:
+        return file.startswith(_VALGRINDS)
+    return _CXX_HEADER.search(file) is None or _OWN_MEMBER.match(call.function or "") is None
 
 
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:

@@ -30,6 +30,9 @@ _FIELD: Final = re.compile(r"\s*COREDUMP_(?:COMM|EXE)=" + _NAME % "field")
 """Of the journal's own record."""
 _PATH: Final = re.compile(r"\W{0,6}Name[ \t]{0,8}[:=][ \t]{1,20}(?=/|[A-Z]:\\)" + _NAME % "path")
 _CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
+_HEADING: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9.-]{1,60})\s*$")
+_STATE: Final = re.compile(r"\s{2,16}(?:Last )?State: ")
+"""Of a description of which somebody left the state alone, below the container's name."""
 _DESCRIBED: Final = re.compile(r"\s{0,16}(?:Container ID|Image): ")
 """kubectl describe names a container above such lines."""
 _THREAD: Final = re.compile(
@@ -73,10 +76,13 @@ def _named(clue: Clue, lines: Sequence[str]) -> Clue:
 
 def _container(lines: Sequence[str], at: int) -> str | None:
     """The container of which a description tells the end."""
-    for near in range(at - 1, max(0, at - _OF_CONTAINER), -1):
+    for near in range(at - 1, max(-1, at - _OF_CONTAINER), -1):
         match = _CONTAINER.match(lines[near])
         if match is not None and _DESCRIBED.match(lines[near + 1]) is not None:
             return match["name"]
+        heading = _HEADING.match(lines[near])
+        if heading is not None and _STATE.match(lines[near + 1]) is not None:
+            return heading["name"]
     return None
 
 

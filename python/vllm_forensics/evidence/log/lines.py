@@ -27,12 +27,20 @@ LOGGERS: Final = Alternatives(
             Alternative(
                 r"[\[A-Z]",
                 r"(?:\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} )?[A-Z] (?P<pid>\d{1,9}) \d{1,9}\] "
-                r"(?:\((?:(?P<part>[a-z_]{2,20})|[\w-]{1,40})\) )?[\w.]{1,60}:\d{1,6}: ?",
+                r"(?:\((?:(?P<part>[a-z_]{2,20})|[\w-]{1,40})\) )?"
+                r"(?:[\w.]{1,60}:\d{1,6}: ?(?!\s{0,3}Check failed))?",
             ),
             # glog: E0208 16:45:19.123456 12903 file.cc:108]
             Alternative(
                 "[IWEF]",
-                r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} [\w./-]{1,120}:\d{1,6}\] ?",
+                r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} "
+                r"(?:[\w./-]{1,120}:\d{1,6}\] ?(?!\s{0,3}Check failed))?",
+            ),
+            # NCCL: host:42:43 [0] misc/shmutils.cc:71 NCCL WARN
+            Alternative(
+                r"[\w.-]",
+                r"[\w.-]{1,64}:(?P<nccl>\d{1,9}):\d{1,9} \[\d{1,4}\] "
+                r"(?:[\w./-]{1,120}:\d{1,6} )?(?=NCCL [A-Z])",
             ),
             # Zabbix: 18196:20260115:081245.123, padded to its width
             Alternative(r"[ \d]", r" {0,8}(?P<number>\d{1,9}):\d{8}:\d{6}\.\d{3} "),
@@ -92,6 +100,9 @@ _COLON: Final = re.compile(rb":\d\d:\d\d")
 _LONGEST_DATE: Final = len("2026-01-15T08")
 _LONGEST_TIME: Final = len(":12:45.123456789+01:00") + 1
 _PAD: Final = b" " * 8 + b"#"
+_FILL: Final = b" " * 100
+_FILLED: Final = re.compile(rb"(?<=[\w:~]) {100,800}(?=[\w:~])")
+"""A terminal that wraps a word fills the line that it leaves with blanks."""
 _PADDED: Final = re.compile(rb"(?<=\S) {8,400}(?=#\d{1,3} {1,3}0x[0-9a-f]{6,16} )")
 """A terminal's copy fills its lines with blanks instead of ending them: a frame begins there."""
 _ESCAPED: Final = re.compile(rb"\\#\d|\\[`<]|\\_\\_")
@@ -173,6 +184,7 @@ def plain(raw: bytes) -> bytes:
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
     raw = without_bar(raw) if b"/s" in raw else raw
+    raw = _FILLED.sub(b"", raw) if _FILL in raw and b"[0x" in raw else raw
     parts = _PADDED.split(raw) if _PAD in raw else [raw]
     whole = [one for part in parts for one in (unflattened(part) if len(part) > _LONG else [part])]
     return [line for part in whole for line in _written(part, number)]
@@ -264,7 +276,8 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
         if match is None:
             break
         groups = match.groupdict()
-        if (own := groups.get("pid") or groups.get("number")) is not None:
+        own = groups.get("pid") or groups.get("number") or groups.get("nccl")
+        if own is not None:
             pid = int(own)
         ranks = groups.get("ranks") or ranks
         part = groups.get("part") or part

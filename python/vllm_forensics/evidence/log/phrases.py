@@ -27,8 +27,12 @@ _MAX_DETAIL: Final = 300
 _BEFORE: Final = 1_000
 _BEHIND: Final = 600
 """So far around its needle a phrase reaches: a line may be made to cost more than it is long."""
-_ENDS: Final = re.compile(r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|finish|fail|quit)\w")
+_ENDS: Final = re.compile(
+    r"(?<= )(?:kill|crash|terminat|exit|died|dies|abort|finish|fail|quit|restart)\w"
+)
 """A verb, and its subject before it."""
+_VERB_BEFORE: Final = 30
+"""So far before a status its verb stands: `restarted due to error code 137`."""
 _ENDED: Final = re.compile(r" (?:terminated|exited|died|crashed|failed): $")
 """The same before a colon, behind which stands how."""
 _SIGNALS_IN_WORDS: Final = (
@@ -139,8 +143,10 @@ class PhraseBook:
                 return None
             is_nameless = phrase.of_another and not (told["name"] or told["pid"])
             is_verbs = _ENDS.match(text, match.start()) or _ENDED.search(text, 0, match.start())
-            if phrase.in_prose and is_nameless and is_verbs is not None:
-                told["name"] = process_named(match, is_verb=True)
+            near = max(0, match.start() - _VERB_BEFORE)
+            verb = match if is_verbs is not None else _ENDS.search(text, near, match.end())
+            if phrase.in_prose and is_nameless and verb is not None:
+                told["name"] = process_named(verb, is_verb=True)
             if voice is Voice.TOLD and told["name"]:
                 told["name"] = somebody(told["name"])
             told["is_told"] = voice is Voice.TOLD

@@ -20,6 +20,7 @@ from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
 from vllm_forensics.evidence.log.own_prefix import OwnPrefixes
 from vllm_forensics.evidence.log.people import hearsay, titles
+from vllm_forensics.evidence.log.people.called_places import with_called_places
 from vllm_forensics.evidence.log.people.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.people.setting import Setting
 from vllm_forensics.evidence.log.people.titles import clue_of_heading, is_defined
@@ -172,7 +173,7 @@ class _Scanner:
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
             head = text(HEAD)
             clues += [] if self._hearsay.is_work else bare_exceptions(head)
-            clues += self._hearsay.alone(head)
+            clues = with_called_places([*clues, *self._hearsay.alone(head)], lambda: head)
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), text)
         seen = self._lives.seen()

@@ -170,3 +170,134 @@ def test_below_the_kernels_way_back_stands_the_place() -> None:
     ).first_death
 
     assert death.module == "pool_25.yml"
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        (
+            "F0115 08:12:45.123456 4242 pool_context.cc:147]  Check failed: n != 0",
+            "pool_context.cc",
+        ),
+        (
+            "[2026-01-15 08:12:45,003 C 4242 4243] pool_receiver.cc:213:  Check failed: is_valid",
+            "pool_receiver.cc",
+        ),
+    ],
+)
+def test_a_failed_checks_source_is_the_place(line: str, file: str) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.file, death.cause.kind) == (file, CauseClass.ABORT_EXCEPTION)
+
+
+def test_opencvs_last_error_names_its_function() -> None:
+    old = incident_of(
+        "OpenCV: terminate handler is called! The last OpenCV error is:",
+        "OpenCV(4.5.2) Error: Assertion failed (m.dims >= 2) in Mat, file C:\\src\\m.cpp, line 7",
+    ).first_death
+    new = incident_of(
+        "terminate called after throwing an instance of 'cv::Exception'",
+        "  what():  OpenCV(4.9.0) /src/resize.cpp:45: error: (-215:Assertion failed) !is_empty "
+        "in function 'resize'",
+    ).first_death
+
+    assert (old.function, old.line) == ("Mat", 7)
+    assert (new.function, new.line) == ("resize", 45)
+
+
+def test_a_frame_that_the_debugger_broke_before_its_source_is_the_place() -> None:
+    death = incident_of(
+        "Program received signal SIGSEGV, Segmentation fault.",
+        "pool_take (n=1, pool=0x7fffffffaad8, is_last=0)",
+        "    at /src/pool.c:243",
+    ).first_death
+
+    assert (death.function, death.file, death.line) == ("pool_take", "/src/pool.c", 243)
+
+
+def test_a_prompt_with_a_folder_names_what_was_started() -> None:
+    death = incident_of("host-1:~/work/test> poolview", "Segmentation fault").first_death
+
+    assert death.name == "poolview"
+
+
+def test_nccl_without_shared_memory_lacks_it() -> None:
+    line = "host:4242:4250 [3] misc/shmutils.cc:71 NCCL WARN Error"
+    told = incident_of(f"{line}: failed to extend /dev/shm/nccl-abc to 4096 bytes").first_death
+    vague = incident_of(
+        f"{line} while creating shared memory segment /dev/shm/nccl-abc (size 4096)"
+    ).first_death
+
+    assert (told.pid, told.cause.kind) == (4242, CauseClass.ENVIRONMENT)
+    assert told.cause.certainty is Certainty.PROVED
+    assert vague.cause.certainty is Certainty.LIKELY
+
+
+def test_a_containers_name_stands_above_its_state_however_little_is_shown() -> None:
+    death = incident_of(
+        "wk64c",
+        "    State: Running",
+        "    Last State: Terminated",
+        "      Reason: Error",
+        "      Exit Code: 139",
+    ).first_death
+
+    assert death.name == "wk64c"
+
+
+def test_what_may_have_happened_in_a_use_case_did_not() -> None:
+    text = "\n".join(
+        (
+            "# Handling of memory errors",
+            "",
+            "I think that the nanny should tell the scheduler.",
+            "",
+            "### Use case 1",
+            "Worker dies abruptly. There is a nanny.",
+            "The nanny looks dead, so probably the whole host died.",
+        )
+    )
+
+    assert explain_incident(parse_incident_log([text.encode()]), "log") is None
+
+
+def test_pods_of_a_name_are_named_by_it() -> None:
+    title = "# Most of the cache-agent pods were restarted due to error code 137"
+
+    assert incident_of(title).first_death.name == "cache-agent"
+
+
+@pytest.mark.parametrize(("body", "function"), [("PoolPredict()", "PoolPredict"), ("it", None)])
+def test_a_word_of_a_title_is_a_function_where_the_text_calls_it(
+    body: str, function: str | None
+) -> None:
+    text = ("# Segfault in PoolPredict", "", f"I used a debugger, and it leads to {body} always.")
+
+    assert incident_of(*text).first_death.function == function
+
+
+def test_a_word_that_a_terminal_wrapped_is_whole() -> None:
+    gap = " " * 180
+    death = incident_of(
+        f"(pid=4408) /opt/ray/_raylet.so(_ZN3ray4core4Pool4take{gap}Ev+0x899) [0x7fb1f0517a79] "
+        f"ray::core::Pool::ta{gap}ke()",
+        "(pid=4408) /opt/ray/_raylet.so(_ZN3ray4mainEv+0x12) [0x7fb1f0517b00] ray::main()",
+    ).first_death
+
+    assert (death.pid, death.function) == (4408, "ray::core::Pool::take")
+
+
+def test_a_line_of_a_header_within_ones_own_function_is_the_functions() -> None:
+    death = incident_of(
+        "Program received signal SIGABRT, Aborted.",
+        "#0  0x00007ffff768e4ed in raise () from /lib/libc.so.6",
+        "#1  0x00007ffff7676433 in abort () from /lib/libc.so.6",
+        "#2  0x00007fff1d5c73cc in std::__replacement_assert (file=0x1) at "
+        "/usr/include/c++/12/bits/c++config.h:535",
+        "#3  0x00007fff1d5bf18c in pool::Index::at (this=0x2) at "
+        "/usr/include/c++/12/bits/stl_vector.h:1045",
+        "#4  0x00007fff1d5bed72 in pool::Index::run (this=0x2) at /src/index.cc:214",
+    ).first_death
+
+    assert death.function == "pool::Index::at"

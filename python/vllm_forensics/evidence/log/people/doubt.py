@@ -39,7 +39,8 @@ _WITNESS: Final = lazily(
 """Who speaks of himself tells what he saw, and not what there is to be seen."""
 _DOUBT: Final = lazily(
     rf"(?i)(?<![\w-])(?:{_MAY}|can|should|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
-    r"possib(?:le|ly|ility)|likely|chance|risk|ever|unless|whether|how to|handl(?:e[sd]?|ing)|"
+    r"possib(?:le|ly|ility)|likely|probably|perhaps|presumably|maybe|chance|risk|ever|unless|"
+    r"whether|how to|handl(?:e[sd]?|ing)|"
     r"like (?:an?|the)|either|without|no longer|no more|cannot|can't|causes:|"
     r"(?<!\bno )(?<!apparent )(?<!obvious )reasons?|"
     r"seem(?:s|ed)? to (?:cause|lead|result)|"

@@ -77,6 +77,11 @@ _OF_MACHINE: Final = re.compile(
 )
 """Of whose memory a title speaks."""
 _JOINED: Final = re.compile(r" ?[/,&+] ?|,? (?:and|or) ")
+_CASE: Final = re.compile(
+    r"(?i)\s{0,3}#{1,6} (?:use[ -]?cases?|scenarios?|options?|alternatives?|proposals?|case)"
+    r"(?: \w{1,3})?\s*:?\s*$"
+)
+"""What stands below such a heading was thought up."""
 _KINDS: Final = {HEAP: ClueKind.HEAP, HANG: ClueKind.HANG}
 HEAD: Final = 60
 """So many lines are read of a text that holds nothing else."""
@@ -144,7 +149,11 @@ class Hearsay:
         if is_message and not self._has_crashed:
             names.append(HANG)
         page = Page(lines)
+        is_case = False
         for number, text in enumerate(lines, start=1):
+            is_case = _CASE.match(text) is not None or (is_case and not is_section(text))
+            if is_case:
+                continue
             if number == self._title.number:
                 yield self._told_in(self._title, (HEAP, HANG), Form.TITLE)
             elif not (page.is_fenced(number - 1) or is_printed(text) or is_section(text)):

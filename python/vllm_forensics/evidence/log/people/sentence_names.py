@@ -50,7 +50,8 @@ _PATH: Final = lazily(
 )
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
-    r"aborts?|aborted|(?:is |was |gets )?(?:killed|hit)|stop(?:s|ped)|quits?|throws|gives|raises|"
+    r"aborts?|aborted|(?:is |was |gets )?(?:killed|hit)|"
+    r"(?:is |are |was |were |gets? |got )?restart(?:s|ed)|stop(?:s|ped)|quits?|throws|gives|raises|"
     r"receive[sd]|caught|results in|gets?|got|hits?|triggers?|triggered|produce[sd]?|"
     r"generate[sd]?):? "
     r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
@@ -255,7 +256,9 @@ def _named_by(subject: re.Match[str], before: str, *, is_verb: bool) -> str | No
     if not is_verb:
         is_named = (is_named or is_how_often(before)) and not is_kind_of_end(name)
         is_named = is_named or bool(number)
-    if subject["unit"] and not subject["quote"] and not set(name) & set("-_"):
+    is_units = bool(subject["unit"]) and not subject["quote"]
+    if is_units and not set(name) & set("-_"):
         return _of_two_words(before, name)
+    is_named = is_named or is_units  # `most of the cache-agent pods`
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None
     return (somebody(name) if is_named else None) or kind

@@ -24,7 +24,9 @@ _FILE: Final = lazily(
     r"mk|in|am|cmake|log|xml|html|conf|cfg|ini|lock|ipynb|csv|parquet|h5|pkl|onnx|pt|jar|zip|gz|"
     r"gguf|bin|exe|com|org|net|io)|v?\d[\w.]{0,20}|(?:i|e)\.\w\.?|(?:vs|No)\.)$"
 )
-_NAMED: Final = lazily(rf"[`\"']?(?:(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))")
+_NAMED: Final = lazily(
+    rf"[`\"']?(?:(?:[\w.~-]{{0,60}}/){{0,12}}(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))"
+)
 _PLACE: Final = lazily(
     r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|using|executing|"
     r"with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "

@@ -83,6 +83,14 @@ DEBUGGERS: Final = (
         source="a signal handler",
     ),
     Form(
+        writer="gdb, where it stopped, broken before its source",
+        example="f (a=1, nofail=0)",
+        pattern=r"(?P<function>[A-Za-z_][\w:~]{0,300}) \((?:[\w@]{1,60}=[^\n]{1,800})?\)\s*$",
+        begins=r"[A-Za-z_]",
+        holds=" (",
+        source="a signal handler",
+    ),
+    Form(
         writer="WinDbg",
         example="00 000000e1`2a5fd6a8 00007ffd`3e1f1234     example!ns::f+0x14",
         # [0x0]   example!ns::f+0x14; and without symbols example+0x1234

@@ -74,7 +74,8 @@ _TENSORRT: Final = re.compile(
 )
 """Of an exception of TensorRT-LLM's, which prints it behind its words."""
 _RAY: Final = re.compile(
-    r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\(\+0x[0-9a-f]+\) \[0x[0-9a-f]+\]"
+    r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\((?:_Z\w{1,600})?\+0x[0-9a-f]+\) "
+    r"\[0x[0-9a-f]+\]"
 )
 """Ray's, which it prints where it gives up."""
 _WHAT: Final = re.compile(r"\s*(?:what\(\)|Message): {1,4}(?P<what>.{1,300})")

@@ -40,7 +40,7 @@ CXX: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "terminate handler is called",
-            r"(?P<detail>OpenCV: terminate handler is called)",
+            r"(?P<detail>OpenCV: terminate handler is called(?:! The last OpenCV error is:)?)",
             "OpenCV: terminate handler is called! The last OpenCV error is:",
             signal="SIGABRT",
         ),

@@ -107,6 +107,13 @@ SHARED_MEMORY: Final = Family(
             "NCCL WARN Error: failed to extend /dev/shm/nccl-abc to 33030532 bytes, error: No "
             "space left on device (28)",
         ),
+        Phrase(  # NCCL's, without the reason
+            ClueKind.ENVIRONMENT,
+            "NCCL WARN Error",
+            r"NCCL WARN (?P<detail>(?:Error while creating shared memory segment|"
+            r"Error: failed to extend) /dev/shm/nccl-\w{1,20}.{0,160})",
+            "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-abc (size 4096)",
+        ),
         Phrase(
             ClueKind.ENVIRONMENT,
             "No space left on device",
