@@ -19,6 +19,7 @@ from vllm_forensics.diagnosis.values import notable_registers
 from vllm_forensics.errors import EvidenceError
 from vllm_forensics.evidence.core_file import CoreImage
 from vllm_forensics.evidence.vdso import VDSO
+from vllm_forensics.investigate.gdb_budget import READ_VALUES
 from vllm_forensics.investigate.layered_image import LayeredImage
 from vllm_forensics.investigate.module_store import ModuleStore
 from vllm_forensics.investigate.source_excerpt import excerpt_of
@@ -72,7 +73,7 @@ def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         modules=tuple(_module_report(module, store) for module in image.modules),
         explanation=diagnosis.explanation,
         proof=finding.proof,
-        next_steps=tuple(step.replace("CORE", named) for step in diagnosis.next_steps),
+        next_steps=tuple(step.replace("CORE", named) for step in _steps(diagnosis, image)),
         reraised_by=diagnosis.reraised_by,
         origin=diagnosis.origin,
         objects=_objects(image, culprit),
@@ -82,6 +83,12 @@ def crash_of(path: str, notes: CoreImage, store: ModuleStore, image: LayeredImag
         excerpt=excerpt_of(culprit, before=2) if culprit is not None else None,
         gaps=_gaps(path, notes, store, image),
     )
+
+
+def _steps(diagnosis: Diagnosis, image: LayeredImage) -> tuple[str, ...]:
+    """What to type next; the values that were left out tell more, and sooner, than a rebuild."""
+    left_out = image.gdb_gap is not None and image.gdb_gap.remedy == READ_VALUES
+    return (READ_VALUES, *diagnosis.next_steps) if left_out else diagnosis.next_steps
 
 
 def with_core_named(gaps: Iterable[Gap], path: str, store: ModuleStore) -> tuple[Gap, ...]:

@@ -22,7 +22,9 @@ _SMALL: Final = 16 << 20
 """Bytes of a module's .debug_info that gdb may read whole."""
 _UNITS: Final = 4 << 20
 """Bytes of source files' parts of it that gdb may read of larger ones."""
-_REMEDY: Final = "forensics core --depth full CORE    # has them, and takes seconds longer"
+READ_VALUES: Final = (
+    "forensics core --depth full CORE    # with arguments and locals; takes seconds longer"
+)
 
 
 class GdbBudget:
@@ -109,7 +111,7 @@ class GdbBudget:
             self.gap = Gap(
                 what=f"the arguments and locals of {frame.function} were left out: gdb would read "
                 f"{cost / 1e6:.0f} MB of debug information for them",
-                remedy=_REMEDY,
+                remedy=READ_VALUES,
                 tier=Tier.GDB,
             )
 

@@ -46,6 +46,7 @@ def test_values_that_take_long_are_left_out_and_said(
     [gap] = [gap for gap in crash["gaps"] if "left out" in gap["what"]]
     assert "planted::fall" in gap["what"]
     assert gap["remedy"].startswith(f"forensics core --depth full {shlex.quote(str(core))}    # ")
+    assert crash["next_steps"][0] == gap["remedy"]
 
 
 @pytest.mark.parametrize(("units", "depth"), [(1 << 20, None), (0, Depth.FULL)])
