@@ -39,8 +39,11 @@ def fold(hidden: list[Frame]) -> Iterator[RenderableType]:
 def parallel_caller(caller: ParallelCaller) -> Iterator[RenderableType]:
     """Who gave a pool's thread its work, as far as that is known."""
     yield Text(f"      likely in a parallel loop of thread {caller.tid}, in Python:", style="quiet")
+    table = Rows(gap=1)
     for frame in caller.frames[:_MAX_CALLS]:
-        yield Text(f"      ◂ {words.function(frame)}").append(f"   {words.place(frame)}", "quiet")
+        call = Text(words.function(frame)).append(f"   {words.place(frame)}", "quiet")
+        table.add_row("      ◂", call)
+    yield table
     left = len(caller.frames) - _MAX_CALLS
     if left > 0:
         yield Text(f"        {words.count(left, 'older call')} (--format json)", style="quiet")

@@ -12,10 +12,9 @@ from rich.text import Text
 from vllm_forensics.model.incident import ProcessRole
 from vllm_forensics.model.joined import Fact, JoinedProcess, JoinedReport
 from vllm_forensics.model.report import Crash
-from vllm_forensics.render.incident import LABEL_WIDTH, labelled, next_steps, one_line, title
-from vllm_forensics.render.incident_stack import stack_of
+from vllm_forensics.render.incident import labelled, next_steps, one_line, title
 from vllm_forensics.render.joined_bugs import again, counted, files, index_of, of_number, sections
-from vllm_forensics.render.joined_stack import quoted, where
+from vllm_forensics.render.joined_stack import crash_of_first, quoted, stack_of_first
 from vllm_forensics.render.process_tree import as_tree
 from vllm_forensics.render.rows import Rows, advice, command
 from vllm_forensics.render.sanitizer_locations import symbolization_in_text
@@ -83,7 +82,10 @@ class _Writer:
             yield labelled("Files", files(parts, self._short), indented=True)
         if self._style.detail is Detail.SENTENCE:
             return
-        yield from self._stack()
+        yield from stack_of_first(report, self._folder, self._style, self._own)
+        crash = crash_of_first(report)
+        if crash is not None:
+            yield from self._gaps(crash)
         if report.first_death is not None and report.processes:
             yield from self._story(report.processes[0])
         yield from self._others()
@@ -111,16 +113,6 @@ class _Writer:
             return " · ".join(filter(None, (several, shown)))
         count = len(self._report.sources)
         return f"{count:,} source{'' if count == 1 else 's'}" + (f": {shown}" if shown else "")
-
-    def _stack(self) -> Iterator[RenderableType]:
-        """Of who died first: its core's, or what a log has of it."""
-        report = self._report
-        crash = next((one for one in report.crashes if one.core in report.cores_of_first), None)
-        if crash is not None:
-            yield from where(crash, self._short(crash.core), self._style, self._own)
-            yield from self._gaps(crash)
-        elif report.first_death is not None:
-            yield from stack_of(report.first_death, LABEL_WIDTH)
 
     def _gaps(self, crash: Crash) -> Iterator[RenderableType]:
         """What its core does not hold: the stack above is read with that in mind."""

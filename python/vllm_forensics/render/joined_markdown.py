@@ -9,22 +9,31 @@ from vllm_forensics.model.joined import Fact, JoinedReport
 from vllm_forensics.render.incident import headline
 from vllm_forensics.render.joined import common_folder
 from vllm_forensics.render.joined_bugs import counted, files, moment, of_number, shortened, told_of
-from vllm_forensics.render.markdown import code_span, plain_text
+from vllm_forensics.render.joined_stack import stack_of_first
+from vllm_forensics.render.markdown import code_block, code_span, plain_text
+from vllm_forensics.render.terminal import TerminalStyle, render_parts
 
 _MAX: Final = 30
+_STYLE: Final = TerminalStyle(width=100)
 
 
-def render_joined_markdown(report: JoinedReport) -> str:
-    """The answer as GitHub's and GitLab's Markdown. Strings must have been cleaned."""
-    return "\n".join(_lines(report)) + "\n"
+def render_joined_markdown(report: JoinedReport, own_frames: frozenset[tuple[str, int]]) -> str:
+    """The answer as GitHub's and GitLab's Markdown. Strings must have been cleaned.
+
+    `own_frames` names the frames, as (core, index), that are the user's own code.
+    """
+    return "\n".join(_lines(report, own_frames)) + "\n"
 
 
-def _lines(report: JoinedReport) -> Iterator[str]:
+def _lines(report: JoinedReport, own: frozenset[tuple[str, int]]) -> Iterator[str]:
     folder = common_folder(report)
     title = headline(report.first_death) if report.first_death is not None else "No death was found"
     yield f"## {plain_text(title.strip('━ '))}"
     yield ""
     yield plain_text(report.explanation.replace(folder, "") if folder else report.explanation)
+    stack = render_parts(stack_of_first(report, folder, _STYLE, own), _STYLE).strip("\n")
+    if stack:
+        yield f"\n{code_block(stack)}"
     if report.first_death is not None and report.processes:
         first = report.processes[0]
         yield from _table("What each source says of it", first.facts, folder)

@@ -1,4 +1,4 @@
-"""The crashing thread of who died first, as its core has it: the fault, and Python's callers."""
+"""The stack of who died first, as its core or a log has it: the fault, and Python's callers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from vllm_forensics.model.function_name import plain_name
+from vllm_forensics.model.joined import JoinedReport
 from vllm_forensics.model.report import Crash
 from vllm_forensics.model.stack import Frame, FrameKind
 from vllm_forensics.render.core_parts import parallel_caller
 from vllm_forensics.render.frame_line import fitted
-from vllm_forensics.render.incident import one_line
+from vllm_forensics.render.incident import LABEL_WIDTH, one_line
+from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.rows import command
 from vllm_forensics.render.short_names import short_name
 from vllm_forensics.render.terminal import TerminalStyle
@@ -27,6 +29,25 @@ class _Row(NamedTuple):
     line: Text
     is_caller: bool = False
     """Is it a Python call of the user's own?"""
+
+
+def crash_of_first(report: JoinedReport) -> Crash | None:
+    """The core of who died first, if it is there."""
+    return next((one for one in report.crashes if one.core in report.cores_of_first), None)
+
+
+def stack_of_first(
+    report: JoinedReport, folder: str, style: TerminalStyle, own: frozenset[tuple[str, int]]
+) -> Iterator[RenderableType]:
+    """Of who died first: its core's stack, or what a log has of it.
+
+    `folder` is left out of the core's path.
+    """
+    crash = crash_of_first(report)
+    if crash is not None:
+        yield from where(crash, one_line(crash.core.removeprefix(folder)), style, own)
+    elif report.first_death is not None:
+        yield from stack_of(report.first_death, LABEL_WIDTH)
 
 
 def where(

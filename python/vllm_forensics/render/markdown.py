@@ -79,9 +79,7 @@ def _told(number: int, entry: Entry) -> Iterator[str]:
     for advice in report.next_steps:
         yield f"- {plain_text(advice)}"
     yield ""
-    raw = report.printed.raw[:_MAX_RAW]
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", raw)), default=0))
-    yield f"{fence}text\n{raw}\n{fence}"
+    yield code_block(report.printed.raw[:_MAX_RAW])
     yield ""
     yield f"Signature {code_span(entry.signature)}"
     yield "</details>"
@@ -113,6 +111,12 @@ def _escaped(found: str) -> str:
 
 def _html(text: str) -> str:
     return re.sub("[<>&@]", lambda match: _HTML[match[0]], text).replace("\n", " ")
+
+
+def code_block(text: str) -> str:
+    """Lines as they are, whatever backticks are in them."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}text\n{text}\n{fence}"
 
 
 def code_span(text: str) -> str:

@@ -122,10 +122,12 @@ def test_a_pools_thread_is_told_with_the_python_of_who_opened_its_loop_as_likely
     crash = replace(crash, parallel_caller=ParallelCaller(tid=41, frames=calls))
 
     text = render_cores(replace(single_report(), crashes=(crash,)), TerminalStyle(width=80), OWN)
+    narrow = render_cores(replace(single_report(), crashes=(crash,)), TerminalStyle(width=30), OWN)
     wire = crash_to_wire(crash).parallel_caller
 
     assert "      likely in a parallel loop of thread 41, in Python:\n      ◂ call0   " in text
     assert "call4" not in text
+    assert "app/serve.py:1\n" in narrow
     assert "        2 older calls (--format json)\n" in text
     assert wire is not None
     assert (wire.thread, wire.certainty, len(wire.frames)) == (41, "likely", 6)

@@ -114,7 +114,7 @@ def test_the_screen_of_a_report_is_as_it_was(style: str) -> None:
 
 
 def test_the_markdown_of_a_report_is_as_it_was() -> None:
-    compare("report_markdown", render_joined_markdown(joined()))
+    compare("report_markdown", render_joined_markdown(joined(), OWN))
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -113,10 +113,11 @@ def _render(report: JoinedReport, chosen: ReportCommandOptions) -> str:
         from vllm_forensics.render.joined_wire import render_joined_json
 
         return render_joined_json(report)
+    own = own_frames(Report(crashes=report.crashes, groups=(), failures=()))
     if chosen.output_format == "markdown":
         from vllm_forensics.render.joined_markdown import render_joined_markdown
 
-        return render_joined_markdown(report)
+        return render_joined_markdown(report, own)
     from vllm_forensics.render.joined import render_joined
     from vllm_forensics.render.terminal import Detail, TerminalStyle
 
@@ -126,6 +127,4 @@ def _render(report: JoinedReport, chosen: ReportCommandOptions) -> str:
         all_frames=chosen.all_frames,
         detail=Detail.SENTENCE if chosen.quiet else Detail.FULL,
     )
-    return render_joined(
-        report, style, own_frames(Report(crashes=report.crashes, groups=(), failures=()))
-    )
+    return render_joined(report, style, own)
