@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.python_layout import Layout, Offsets
 from vllm_forensics.evidence.python_lines import line_at
+from vllm_forensics.model.python_stack import UNREAD
 
 Read = Callable[[int, int], bytes | None]
 """Exactly so many bytes at an address, or None."""
@@ -48,6 +49,8 @@ class PythonState:
     """By native thread id, innermost first."""
     is_whole: bool
     """False where something could not be read, or there is more than one interpreter."""
+    is_only: bool = True
+    """Is there one interpreter alone?"""
 
 
 _NEXT_THREAD: Final = 8  # PyThreadState.next
@@ -93,7 +96,9 @@ def read_python_state(
     holder = states.get(memory.pointer(gil + _HOLDER)) if locked else None
     frames = _Frames(memory, layout)
     calls = tuple((tid, tuple(frames.calls(state, most_frames))) for state, tid in states.items())
-    return PythonState(gil_holder=holder, calls=calls, is_whole=memory.is_whole and is_only)
+    return PythonState(
+        gil_holder=holder, calls=calls, is_whole=memory.is_whole and is_only, is_only=is_only
+    )
 
 
 class _Memory:
@@ -123,10 +128,10 @@ class _Memory:
         kind = (state & _KIND) >> 2
         if not state & _COMPACT or kind not in _ENCODINGS or not 0 < length <= _MAX_NAME:
             self.is_whole = False
-            return "?"
+            return UNREAD
         start = offsets.text if state & _ASCII else offsets.wide_text
         raw = self.raw(address + start, length * kind)
-        return raw.decode(_ENCODINGS[kind], "replace") or "?"
+        return raw.decode(_ENCODINGS[kind], "replace") or UNREAD
 
     def content(self, address: int) -> bytes:
         """A bytes object."""

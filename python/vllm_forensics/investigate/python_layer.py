@@ -15,6 +15,7 @@ from vllm_forensics.diagnosis.mixed_stack import (
     merge_stack,
     parallel_caller,
 )
+from vllm_forensics.diagnosis.python_calls import more_of_each, place_of_calls
 from vllm_forensics.diagnosis.runtime_frames import INTERPRETER, is_own
 from vllm_forensics.errors import ToolError
 from vllm_forensics.evidence.core_file import CoreImage
@@ -34,6 +35,11 @@ _UNPLACED: Final = Gap(
     remedy="install the interpreter's debug symbols (Debian: python3.X-dbgsym)",
     tier=Tier.PYSTACK,
 )
+_IN_PART: Final = Gap(
+    what="some names and lines of Python's calls lie in memory that the core does not hold",
+    remedy="a core of all memory has them: forensics run --full -- COMMAND",
+    tier=Tier.NOTES,
+)
 _MAX_FRAMES: Final = 1000
 """Of each thread, the innermost."""
 _SHARED: Final[list[PythonStacks]] = []
@@ -49,8 +55,9 @@ def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -
     if not interpreters:
         return crash
     threads: tuple[PythonThread, ...] = ()
+    in_part: frozenset[int] = frozenset()
     try:
-        threads = _read(core, notes, store)
+        threads, in_part = _read(core, notes, store)
     except ToolError as error:
         gap = Gap(what=error.message, remedy=error.remedy, tier=Tier.PYSTACK)
         crash = replace(crash, gaps=(*crash.gaps, gap))
@@ -60,7 +67,11 @@ def with_python(crash: Crash, core: str, notes: CoreImage, store: ModuleStore) -
     if lacks_loop(crash.threads[0].stack.frames, merged[0][0].stack.frames):
         crash = replace(crash, gaps=(*crash.gaps, _UNPLACED))
     crash = _with_culprit(crash, tuple(thread for thread, _ in merged), merged[0][1])
-    return _with_caller(crash)
+    crash = _with_caller(crash)
+    caller = crash.parallel_caller
+    if in_part & {crash.threads[0].tid, caller.tid if caller is not None else 0}:
+        crash = replace(crash, gaps=(*crash.gaps, _IN_PART))
+    return crash
 
 
 class _NamelessLoops:
@@ -103,23 +114,43 @@ def close_python_stacks() -> None:
         atexit.unregister(close_python_stacks)
 
 
-def _read(core: str, notes: CoreImage, store: ModuleStore) -> tuple[PythonThread, ...]:
-    """What we read ourselves, or pystack, which knows more versions.
+def _read(
+    core: str, notes: CoreImage, store: ModuleStore
+) -> tuple[tuple[PythonThread, ...], frozenset[int]]:
+    """What we read ourselves, or pystack, which knows more versions; and who was read in part.
+
+    Where a core leaves memory out, pystack leaves out the calls that it would have needed it for,
+    and says nothing of them. Who reads more of a thread's calls is believed then.
 
     Raises:
         ToolError: the files at hand are not those that crashed, or pystack found nothing.
 
     """
-    own = read_by_ourselves(notes)
-    return own if own is not None else read_by_pystack(core, notes, store)
+    state = _state_of(notes)
+    own = _threads_of(state) if state is not None and state.is_only else ()
+    if state is not None and state.is_whole:
+        return own, frozenset()
+    try:
+        theirs = read_by_pystack(core, notes, store)
+    except ToolError:
+        if not any(thread.frames for thread in own):
+            raise
+        theirs = ()
+    return more_of_each(own, theirs)
 
 
 def read_by_ourselves(notes: CoreImage) -> tuple[PythonThread, ...] | None:
     """The interpreter's threads out of its own structures; None where not all could be read."""
+    state = _state_of(notes)
+    return _threads_of(state) if state is not None and state.is_whole else None
+
+
+def _state_of(notes: CoreImage) -> PythonState | None:
     threads = {thread.tid for thread in notes.threads}
-    state = python_state_of(notes, threads, most_frames=_MAX_FRAMES)
-    if state is None or not state.is_whole:
-        return None
+    return python_state_of(notes, threads, most_frames=_MAX_FRAMES)
+
+
+def _threads_of(state: PythonState) -> tuple[PythonThread, ...]:
     return tuple(_thread(state, tid, calls) for tid, calls in state.calls)
 
 
@@ -211,21 +242,11 @@ def _with_caller(crash: Crash) -> Crash:
         crash = replace(crash, parallel_caller=ParallelCaller(tid=caller.tid, frames=calls))
         sentence = (
             f" The thread most likely works in a parallel loop of thread {caller.tid}, which in "
-            f"Python was below {_python_place(calls)}."
+            f"Python was below {place_of_calls(calls)}."
         )
-    elif place := _python_place(_python_frames(crash.threads[0])):
+    elif place := place_of_calls(_python_frames(crash.threads[0])):
         sentence = f" In Python it was below {place}."
     return replace(crash, explanation=crash.explanation + sentence)
-
-
-def _python_place(frames: tuple[Frame, ...]) -> str | None:
-    """The innermost Python function of the user's own, or any; None where there is none."""
-    calls = [frame for frame in frames if frame.kind is FrameKind.PYTHON]
-    own = next((frame for frame in calls if is_own(frame)), next(iter(calls), None))
-    if own is None:
-        return None
-    place = f" ({own.file}:{own.line})" if own.file and own.line else ""
-    return f"{own.function}{place}"
 
 
 def _python_frames(thread: ThreadReport) -> tuple[Frame, ...]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from vllm_forensics.model.answer import Tier
 from vllm_forensics.model.record import dataclass
+
+UNREAD: Final = "?"
+"""A name whose memory is not at hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
