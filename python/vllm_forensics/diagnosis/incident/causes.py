@@ -54,6 +54,7 @@ _GLIB_SAYS: Final = re.compile(r"_?g_log\w{0,40}|g_assertion_\w{1,40}|g_error")
 _UNALIGNED: Final = re.compile(r"(?i)invalid address alignment|\bBUS_ADRALN\b|alignment exception")
 _NO_REASON: Final = re.compile(r"Error while creating shared memory segment(?!.{0,200}No space)")
 """What NCCL says whatever was in the way."""
+_NIL: Final = "invalid memory address or nil pointer dereference"
 _OF_MACHINES: Final = {"systemd", "kernel"}
 _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 """Their watchdogs wait for what other processes do."""
@@ -158,6 +159,15 @@ def environment(first: Clue, account: Sequence[Clue]) -> Cause | None:
         told.detail or told.text,
         Certainty.PROVED if sure else Certainty.LIKELY,
     )
+
+
+def dereferenced(first: Clue, account: Sequence[Clue]) -> Cause | None:
+    """`panic: runtime error: invalid memory address or nil pointer dereference`: Go's SIGSEGV."""
+    told = next((one for one in (first, *account) if _NIL in (one.detail or "")), None)
+    if told is None or told.kind is not ClueKind.ABORT:
+        return None
+    words = f"SIGSEGV, which Go's runtime tells as a {told.detail}"
+    return _cause(CauseClass.NATIVE_FAULT, words, Certainty.PROVED)
 
 
 def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -269,8 +279,8 @@ def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    hang, sent, gpu, memory, heap, environment, given_up, allocator, trapped, machine_signal,
-    killed, fault, crashed, aborted, raised,
+    hang, sent, gpu, memory, heap, environment, dereferenced, given_up, allocator, trapped,
+    machine_signal, killed, fault, crashed, aborted, raised,
 )  # fmt: skip
 
 

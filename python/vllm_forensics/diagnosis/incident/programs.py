@@ -32,17 +32,26 @@ _GO: Final = re.compile(
 )
 """The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
 
+_HOSTED: Final = re.compile(
+    r"(?:github|gitlab|bitbucket)\.(?:com|org)/[\w.-]{1,60}/(?P<name>[\w.-]{1,60}?)(?=/|\.[(\w])"
+)
+"""How Go names a function: behind the address of its repository."""
+
 
 def program_of(calls: Sequence[NativeCall]) -> str | None:
     """The program whose stack this is: of ELF's modules the one that is no library.
 
-    Go names it after the folder of its package `main`.
+    Go names it after the folder of its package `main`; where that is cut off, it is the outermost
+    repository whose code is no copy of another's.
     """
     mains = (
         _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
     )
     if (go := next(filter(None, mains), None)) is not None:
         return go["name"]
+    hosted = (_HOSTED.match(call.function or "") for call in reversed(calls) if _is_own(call))
+    if (repository := next(filter(None, hosted), None)) is not None:
+        return repository["name"]
     modules = [call.module for call in calls if call.module is not None]
     if (product := next(filter(None, map(_PRODUCT.fullmatch, modules)), None)) is not None:
         return product["name"]
@@ -54,6 +63,11 @@ def program_of(calls: Sequence[NativeCall]) -> str | None:
         own = (call.module for call in calls if call.is_program and call.module is not None)
         found = chain(own, filter(_HYPHENED.fullmatch, modules))
     return next(found, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
+
+
+def _is_own(call: NativeCall) -> bool:
+    """Does no path say that the code was copied from elsewhere?"""
+    return not any(mark in f"{call.file}{call.function}" for mark in ("/pkg/mod/", "/vendor/"))
 
 
 def _windows_program(calls: Sequence[NativeCall], modules: Sequence[str]) -> str | None:

@@ -77,7 +77,7 @@ _INFO: Final = re.compile(r"\s*PID: (?P<pid>\d{1,9}) \((?P<name>[^()]{1,60})\)")
 """coredumpctl info's."""
 _ROOT: Final = "Root Cause (first observed failure)"
 _CHILD: Final = re.compile(
-    r"\W{0,4}(?:Process (?P<name>[\w.:-]{1,60}):|"
+    r"\W{0,4}(?:Process (?P<name>[\w.:-]{1,60}(?: [\w.:-]{1,40}){0,3}(?<!with)(?<!ed)):|"
     r"(?P<loky>\w{1,40}-\d{1,6}) failed with traceback:)\s*$"
 )
 """multiprocessing's and loky's heading of a child's traceback."""

@@ -306,3 +306,42 @@ def test_a_fatal_message_of_glibs_is_no_fault() -> None:
 
     assert (first.signal, first.function) == ("SIGTRAP", "take")
     assert first.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_gos_panic_over_a_null_pointer_is_a_fault_of_the_outermost_repository() -> None:
+    log = (
+        "panic: runtime error: invalid memory address or nil pointer dereference\n"
+        "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x77e8e6]\n\n"
+        "goroutine 184 [running]:\n"
+        "github.com/else/lib.Take(0x0)\n\t/go/pkg/mod/github.com/else/lib/take.go:200 +0x1f6\n"
+        "github.com/some/pool/cache.(*Cache).Run(0xc4)\n\t/src/cache/run.go:151 +0xbe\n"
+    )
+
+    first = death(log)
+
+    assert (first.name, first.function) == ("pool", "github.com/else/lib.Take")
+    assert first.cause.kind is CauseClass.NATIVE_FAULT
+
+
+def test_a_title_may_leave_out_where_an_assertion_stands() -> None:
+    first = death("# take: Assertion `id < size' failed.\n\nIt does so on each start.\n")
+
+    assert (first.function, first.cause.kind) == ("take", CauseClass.ABORT_EXCEPTION)
+    assert first.cause.certainty is Certainty.LIKELY
+
+
+@pytest.mark.parametrize("labels", ["enhancement", "good first issue, kind/feature"])
+def test_a_wish_that_a_tracker_labels_tells_no_death(labels: str) -> None:
+    wish = f"some/pool · issue #3 · open\nlabels: {labels}\n# Tracing\n\nSegfaults happen here.\n"
+
+    assert incident(wish) is None
+    assert incident(wish.replace(labels, f"{labels}, bug")) is not None
+
+
+def test_a_childs_name_may_have_several_words() -> None:
+    log = (
+        "Process take block function:\nTraceback (most recent call last):\n"
+        '  File "/opt/pool.py", line 4, in take\n    raise ValueError(1)\nValueError: 1\n'
+    )
+
+    assert death(log).name == "take block function"

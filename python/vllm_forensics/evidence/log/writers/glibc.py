@@ -136,8 +136,9 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "Assertion ",
-            r"^(?P<detail>Assertion [`'].{1,300}' failed)\.?(?: #\d{1,9})?\s*$",
-            "Assertion `id < size' failed.",
+            r"^(?:(?P<function>[A-Za-z_][\w:~<>]{1,120}): )?"  # a title may leave the file out
+            r"(?P<detail>Assertion [`'].{1,300}' failed)\.?(?: #\d{1,9})?\s*$",
+            "take: Assertion `id < size' failed.",
             signal="SIGABRT",
         ),
         Phrase(
