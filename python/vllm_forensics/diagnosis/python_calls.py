@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vllm_forensics.diagnosis.runtime_frames import is_own
-from vllm_forensics.model.python_stack import UNREAD, PythonThread
+from vllm_forensics.model.python_stack import UNREAD, PythonFrame, PythonThread
 from vllm_forensics.model.stack import Frame, FrameKind
 
 
@@ -22,17 +22,22 @@ def more_of_each(
         theirs: pystack's, which leaves out the calls that it cannot read.
 
     Returns:
-        The threads, and the ids of those in which ours is believed.
+        The threads, and the ids of those of which something is missing.
 
     """
     most = {thread.tid: thread for thread in theirs}
-    ours = [
-        one
-        for one in own
-        if len(one.frames) > (len(most[one.tid].frames) if one.tid in most else 0)
-    ]
-    most |= {one.tid: one for one in ours}
-    return tuple(most.values()), frozenset(one.tid for one in ours)
+    in_part = set()
+    for one in own:
+        known = len(most[one.tid].frames) if one.tid in most else 0
+        if len(one.frames) != known or not all(map(_is_read, one.frames)):
+            in_part.add(one.tid)
+        if len(one.frames) > known:
+            most[one.tid] = one
+    return tuple(most.values()), frozenset(in_part)
+
+
+def _is_read(frame: PythonFrame) -> bool:
+    return UNREAD not in {frame.function, frame.file} and frame.line is not None
 
 
 def place_of_calls(frames: Sequence[Frame]) -> str | None:

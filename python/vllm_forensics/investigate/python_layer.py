@@ -36,8 +36,9 @@ _UNPLACED: Final = Gap(
     tier=Tier.PYSTACK,
 )
 _IN_PART: Final = Gap(
-    what="some names and lines of Python's calls lie in memory that the core does not hold",
-    remedy="a core of all memory has them: forensics run --full -- COMMAND",
+    what="some of Python's calls, or their names and lines, lie in memory that the core does not "
+    "hold",
+    remedy="forensics run --budget 512 -- COMMAND    # a larger core has them",
     tier=Tier.NOTES,
 )
 _MAX_FRAMES: Final = 1000

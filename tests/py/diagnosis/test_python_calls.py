@@ -12,7 +12,7 @@ from vllm_forensics.model.stack import Frame, FrameKind
 
 def thread(tid: int, *functions: str, tier: Tier = Tier.NOTES) -> PythonThread:
     frames = tuple(
-        PythonFrame(function=name, file=UNREAD, line=None, is_entry=False, tier=tier)
+        PythonFrame(function=name, file="/app/serve.py", line=3, is_entry=False, tier=tier)
         for name in functions
     )
     return PythonThread(tid=tid, frames=frames, holds_gil=None)
@@ -30,6 +30,16 @@ def test_a_reading_that_leaves_calls_out_does_not_stand() -> None:
 
     assert threads == (own[0], theirs[1])
     assert in_part == {1}
+
+
+def test_what_both_could_read_in_part_only_is_not_called_whole() -> None:
+    own = (thread(1, "store"), thread(2, "wait", UNREAD))
+    theirs = (thread(1, "store", "<module>"), thread(2, "wait", "<module>"))
+
+    threads, in_part = more_of_each(own, theirs)
+
+    assert threads == theirs
+    assert in_part == {1, 2}
 
 
 def test_a_thread_that_one_of_both_knows_is_kept() -> None:
