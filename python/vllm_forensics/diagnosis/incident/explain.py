@@ -64,6 +64,7 @@ _OF_ITSELF: Final = {
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _NUMBER: Final = re.compile(r"\d+")
+_ASKED: Final = re.compile(r"(?P<name>\S{1,40}) invoked oom-killer: ")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
 """What a process says of itself."""
 _NOTICES: Final = {ClueKind.ECHO, ClueKind.CHILD, ClueKind.START, ClueKind.HEARSAY}
@@ -171,7 +172,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         name = name_titled(first, reading) or name or _OF_ITSELF.get((first.kind, first.source))
-        name = name or _listed(first, reading)
+        name = name or _listed(first, reading) or _invoked(told)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
@@ -238,6 +239,12 @@ def _started(name: str | None, first: Clue, reading: IncidentReading) -> int | N
     starts = (clue for clue in reading.clues if clue.kind is ClueKind.START)
     pids = [clue.pid for clue in starts if clue.name == name and clue.line < first.line]
     return pids[-1] if name is not None and pids else None
+
+
+def _invoked(told: Sequence[Clue]) -> str | None:
+    """Who asked for the memory that there was not, where the kernel's record names nobody else."""
+    asked = (_ASKED.match(one.detail or "") for one in told if one.kind is ClueKind.MEMORY)
+    return next((one["name"] for one in asked if one is not None), None)
 
 
 def _listed(first: Clue, reading: IncidentReading) -> str | None:

@@ -29,6 +29,10 @@ _COMMAND: Final = re.compile(
 _FIELD: Final = re.compile(r"\s*COREDUMP_(?:COMM|EXE)=" + _NAME % "field")
 """Of the journal's own record."""
 _PATH: Final = re.compile(r"\W{0,6}Name[ \t]{0,8}[:=][ \t]{1,20}(?=/|[A-Z]:\\)" + _NAME % "path")
+_MEMBER: Final = re.compile(
+    r"\s{0,40}\"[Nn]ame\": {0,2}\"/?(?P<name>[A-Za-z0-9][\w.-]{0,80})\",?\s*$"
+)
+"""Of a container's status in JSON."""
 _CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
 _HEADING: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9.-]{1,60})\s*$")
 _STATE: Final = re.compile(r"\s{2,16}(?:Last )?State: ")
@@ -83,7 +87,11 @@ def _container(lines: Sequence[str], at: int) -> str | None:
         heading = _HEADING.match(lines[near])
         if heading is not None and _STATE.match(lines[near + 1]) is not None:
             return heading["name"]
-    return None
+    if '"' not in lines[at]:
+        return None
+    above, below = lines[max(0, at - _REACH) : at], lines[at + 1 : at + 1 + _OF_CONTAINER]
+    members = filter(None, map(_MEMBER.match, (*reversed(above), *below)))
+    return next((one["name"] for one in members), None)
 
 
 def _is_of_record(clue: Clue) -> bool:

@@ -141,3 +141,47 @@ def test_a_bus_error_of_an_unaligned_address_is_the_programs() -> None:
     ).first_death
 
     assert (death.signal, death.cause.kind) == ("SIGBUS", CauseClass.NATIVE_FAULT)
+
+
+def test_a_container_in_json_is_named_by_its_member() -> None:
+    death = incident_of(
+        '  "name": "pool-agent",',
+        '  "state": {',
+        '    "terminated": {',
+        '      "exitCode": 127,',
+        '      "reason": "Error"',
+    ).first_death
+
+    assert (death.name, death.exit) == ("pool-agent", 127)
+
+
+def test_a_description_that_lost_its_colon_and_image() -> None:
+    death = incident_of(
+        "pool",
+        "    State: Running",
+        "    Last State: Terminated",
+        "      Reason: Error",
+        "      Exit Code: 137",
+    ).first_death
+
+    assert (death.name, death.cause.kind) == ("pool", CauseClass.UNKNOWN)
+
+
+def test_who_asked_for_memory_is_named_where_nobody_else_is() -> None:
+    asked = "[  9.000001] java invoked oom-killer: gfp_mask=0xd0, order=0, oom_score_adj=0"
+    killed = "[  9.000002] Out of memory: Killed process 42 (poold) total-vm:9kB"
+
+    assert incident_of(asked).first_death.name == "java"
+    assert incident_of(asked, killed).first_death.name == "poold"
+
+
+def test_an_entry_of_a_catalogue_is_no_death() -> None:
+    assert not incidents_of(
+        "# Add rules for exit codes",
+        "",
+        "- Severity: 2",
+        "- Title: Pod terminated with Exit Code 137 due to OOMKilled (memory limit exceeded)",
+        "- Impact: crash loops",
+        "- Cause: the container exceeds its limit",
+        "- Mitigation: raise it",
+    )

@@ -161,3 +161,62 @@ def test_what_a_commit_shows_is_no_proof_of_a_death() -> None:
 
     assert incident_of(*lines).first_death.cause.certainty is not Certainty.PROVED
     assert incident_of(*lines[2:]).first_death.cause.certainty is Certainty.PROVED
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("# `pool -v --all` segfaults", "pool"),
+        ("# Poolserv 22.8-cert2 crashes with SIGSEGV in take()", "Poolserv"),
+        ("# My router pods crash with SIGSEGV", None),
+        ("# event router pod crashes with SIGSEGV", "event router"),
+        ("# Docker container crashes with SIGSEGV", None),
+        ("# poold (poold), signal: Segmentation fault (Bug 42)", "poold"),
+    ],
+)
+def test_a_title_names_a_command_a_version_and_a_pod(title: str, name: str | None) -> None:
+    death = incident_of(title, "", "It began yesterday on my machine.").first_death
+
+    assert (death.name, death.signal) == (name, "SIGSEGV")
+
+
+def test_an_assertion_behind_who_crashes_is_why() -> None:
+    death = incident_of("# poold crashes: Assertion '*_head == _item' failed", "", "See above.")
+
+    assert death.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("# Failure marker claims agent 'died and was reaped' when the run exited cleanly", ""),
+        ("Many program crashes remain unreported because nobody looks.",),
+        ("I was tempted to try intercepting crashes to print more.",),
+    ],
+)
+def test_what_is_claimed_or_said_of_many_is_no_death(lines: tuple[str, ...]) -> None:
+    assert not incidents_of(*lines)
+
+
+def test_the_questions_of_a_reports_form_are_not_a_lessons() -> None:
+    death = incident_of(
+        "# Poolshell crashes with Segmentation Fault (SEGV) on a click",
+        "",
+        "### Describe the bug",
+        "",
+        "The process crashes with a Segmentation Fault whenever I click on the tray. This happens "
+        "when clicking on the tray or when attempting to add it. The result is that the desktop "
+        "disappears for a moment and then restarts.",
+        "",
+        "### What did you expect to happen?",
+        "",
+        "I expected the menu to open, or the widget to be added without a crash.",
+    ).first_death
+
+    assert (death.name, death.signal) == ("Poolshell", "SIGSEGV")
+
+
+def test_what_a_program_says_it_detected_is_no_change() -> None:
+    title = "# slurmstepd: error: Detected 1 oom_kill event in StepId=42.0."
+
+    assert incident_of(title, "", "How do I remove it?").first_death.signal == "SIGKILL"

@@ -41,6 +41,7 @@ _DOUBT: Final = lazily(
     rf"(?i)(?<![\w-])(?:{_MAY}|can|should|{_MEANS}|{_INSTEAD}|{_ANYBODY}|potential(?:ly)?|"
     r"possib(?:le|ly|ility)|likely|probably|perhaps|presumably|maybe|chance|risk|ever|unless|"
     r"whether|how to|handl(?:e[sd]?|ing)|"
+    r"claim(?:s|ed)?|(?:false|wrong|incorrect|mistaken)ly|"
     r"like (?:an?|the)|either|without|no longer|no more|cannot|can't|causes:|"
     r"(?<!\bno )(?<!apparent )(?<!obvious )reasons?|"
     r"seem(?:s|ed)? to (?:cause|lead|result)|"

@@ -53,7 +53,7 @@ _LANGUAGES: Final = {
         r"\b(?:the|and|is|of|to|in)\b",
         _NEVER,  # they say I in lessons as well: the verb decides, see lessons.py
         r"\b(?:you|your|let's)\b",
-        r"\b(?:if|when|whenever|can|may|might|could|should|must)\b",
+        r"\b(?:(?:if|when|whenever)(?! (?:I|we|my|our)\b)|can|may|might|could|should|must)\b",
         r"\b(?:usually|typically|commonly|often|frequently|generally|for example|means that)\b",
     ),
     "German": _of(

@@ -85,6 +85,8 @@ _OCCASION: Final = lazily(
 """The crash is when something else takes place, or should."""
 _SUPPOSED: Final = lazily(r"(?i)\W{0,4}(?:what )?(?:happens )?(?:when|if)(?: [\w'-]{1,20}){1,4} $")
 """All of a title but the crash: what is to be done then?"""
+_MANY: Final = lazily(r"(?i)^\W{0,4}(?:many|most|all|any|various|certain)(?: \w{2,15}){0,2} $")
+"""Crashes as such: `Many program crashes remain unreported`."""
 _NOTICED: Final = lazily(
     r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|reali[sz]ed|"
     r"discovered) (?:that )?(?:when(?:ever)?|if|after|once) "
@@ -209,6 +211,8 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     if _RECORDED.match(after) is not None:
         return True
     if crash[0].lower() == "killed" and is_of_any(before):
+        return True
+    if _MANY.search(before) is not None and crash[0].endswith("s") and not is_mine(before):
         return True
     return not is_verb(crash) and _DEALS.match(after) is not None
 

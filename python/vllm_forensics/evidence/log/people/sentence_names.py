@@ -101,7 +101,8 @@ _BETWEEN: Final = lazily(
 """Between a subject and its verb."""
 _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S{1,40})\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w./-])"
-    r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4})?"
+    r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}"
+    r"(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4}(?:-\w{1,12})?)?"
     r"(?: (?:(?P<kind>process|proc|server|daemon|program|app|children)|"
     r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
     re.IGNORECASE,
@@ -136,8 +137,14 @@ _THEN: Final = lazily(
     r"(?![\w-])"
 )
 """`Signal 11 received and server down`: what came of the crash tells whose it was."""
+_QUOTED: Final = lazily(r"`(?P<command>[a-z][\w.+-]{1,40} [^`]{1,120})`(?: \w{2,12}ly)?\s{0,2}$")
+"""`pool -v` segfaults: what was typed."""
 _FIRST_WORD: Final = lazily(
-    r"\W{0,4}(?!(?i:docker|kubernetes|k8s|linux|sidecar|init)\b)(?P<first>[A-Za-z][\w.]{1,30}) "
+    r"\W{0,4}(?!(?:docker|kubernetes|k8s|linux|sidecar|init|the|an?|my|our|this|that|your|its|some|"
+    r"all|any|every|each|many|most|new|old|same|other|another|multiple|several|random|running|when|"
+    r"if|after|while|and|or|but|in|on|of|for|with|from|to|as|is|are)\b)"
+    r"(?P<first>[a-z][\w.]{1,30}) ",
+    re.IGNORECASE,
 )
 """All that stands before the last word of a pod's or container's name."""
 _OPENING: Final = lazily(
@@ -184,7 +191,8 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
     is_said = is_verb or _DIES.search(before) is not None
-    begun = _started_in(text) or (_opening_of(text) if is_said else None)
+    begun = _typed_in(before) if is_verb else None
+    begun = begun or _started_in(text) or (_opening_of(text) if is_said else None)
     causes, then = _CAUSES.search(before), _THEN.match(text, crash.end())
     if causes is not None and _PROGRAM.match(causes["name"]) is not None:
         begun = causes["name"]
@@ -193,6 +201,12 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         or _subject_of(text, before, is_verb=is_verb)
         or (somebody(then["name"]) if then is not None else None)
     )
+
+
+def _typed_in(before: str) -> str | None:
+    """The program of a quoted command, which is the subject of what follows."""
+    typed = _QUOTED.search(before)
+    return program_of_command(typed["command"]) if typed is not None else None
 
 
 def unit_named(text: str) -> str | None:
@@ -221,8 +235,7 @@ def _started_in(text: str) -> str | None:
 def _of_two_words(before: str, name: str) -> str | None:
     """`event router pods crash`, and no `Docker container crashes`."""
     words = _FIRST_WORD.fullmatch(before)
-    is_name = words is not None and all(map(somebody, (words["first"], name)))
-    return f"{words['first']} {name}" if words is not None and is_name else None
+    return f"{words['first']} {name}" if words is not None and somebody(name) else None
 
 
 def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:

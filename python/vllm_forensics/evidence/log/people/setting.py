@@ -29,7 +29,7 @@ from vllm_forensics.evidence.log.people.lessons import (
 from vllm_forensics.evidence.log.people.literals import literal_lines
 from vllm_forensics.evidence.log.people.page import Page, is_fence
 from vllm_forensics.evidence.log.people.prose import is_comment
-from vllm_forensics.evidence.log.people.tables import is_cell, is_row_of_codes
+from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
 from vllm_forensics.evidence.log.people.verdicts import passed_parts
 from vllm_forensics.evidence.log.people.works import is_maintainers
 from vllm_forensics.model.incident import Clue, ClueKind
@@ -109,7 +109,7 @@ _COMMAND: Final = re.compile(r"(?:[$>] )?[a-z][\w./-]{0,40} (?:.{0,200} )?(?:-{1
 _MARKED: Final = re.compile(
     r"(?://)?#\s{0,2}(?:A fatal error has been|JRE version|Java VM|Problematic frame|"
     r"Fatal error in|(?:Debug c|C)heck failed|Fatal JavaScript|"
-    r"\d{1,3} \S{1,240}\([^()]{0,400}\) \[0x)"
+    r"\d{1,3}:? \S{1,240}\([^()]{0,400}\) \[0x)"
 )
 """Java's machine, V8 and some crash handlers begin each line with the mark of a comment."""
 _WAITS: Final = re.compile(
@@ -236,6 +236,7 @@ def _is_shown(page: Page, kinds: Sequence[_Kind], at: int) -> bool:
         is_comment(lines[at])
         or is_term(lines[at])
         or is_cell(lines, at)
+        or is_of_catalogue(lines, at)
         or is_of_another_report(lines, at)
         or is_expected(page, at)
         or _is_comment_of_code(page, kinds, at)

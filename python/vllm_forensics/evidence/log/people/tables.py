@@ -17,6 +17,14 @@ _ROW: Final = re.compile(
 )
 _ROWS: Final = 3
 """So many make a table."""
+_MEMBER: Final = re.compile(
+    r"\s{0,8}[-*\u2022] \*{0,2}(?P<key>severity|title|impact|causes?|mitigations?|resolutions?|"
+    r"remediations?|description|category|tags)\*{0,2}:",
+    re.IGNORECASE,
+)
+"""What a catalogue of problems says of each."""
+_MEMBERS: Final = 3
+_NEAR: Final = 6
 _BETWEEN: Final = 9
 """So many lines may lie below a row before the next: what a code means is written there."""
 _ALONE: Final = 4
@@ -30,6 +38,14 @@ def is_cell(lines: Sequence[str], at: int) -> bool:
         lines[near].strip() if 0 <= near < len(lines) else "" for near in (at - 1, at + 1)
     )
     return below == "|" and above.startswith("|") and above.endswith("|") and len(above) > 1
+
+
+def is_of_catalogue(lines: Sequence[str], at: int) -> bool:
+    """Is the line a member of an entry that says how grave a problem is, and what to do?"""
+    if _MEMBER.match(lines[at]) is None:
+        return False
+    found = map(_MEMBER.match, lines[max(0, at - _NEAR) : at + _NEAR + 1])
+    return len({one["key"].lower() for one in found if one is not None}) >= _MEMBERS
 
 
 class _Row(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
@@ -43,6 +44,10 @@ _MARK: Final = lazily(
     r"(?P<word>[\w/.-]{1,30}(?:\([^)]{1,30}\))?!?(?: [\w/.-]{1,20}){0,2}):(?=\s)|"
     r"#?\d{1,7}[.:)]?(?=\s))[\s:-]{0,4}"
 )
+_PRINTED: Final = lazily(
+    r"[\w./-]{2,40}: (?:error|fatal|critical|alert|panic): (?=\w)", re.IGNORECASE
+)
+"""A program's own words: `poold: error: Detected …`."""
 _WORKS: Final = lazily(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})")
 _STATES: Final = lazily(
     r"(?i).{1,80}\bbut\b|"
@@ -130,6 +135,8 @@ def _marks_and_body(title: str) -> tuple[list[str], str]:
 
 def is_of_work(title: str) -> bool:
     """Is it the title of a change, a wish or a lesson?"""
+    if _PRINTED.match(title) is not None:
+        return False
     clause = _marks_and_body(title)[1]
     opens = _WORKS.match(clause)
     if is_marked(title) and (opens is not None or _IS_SO.match(title) is None):

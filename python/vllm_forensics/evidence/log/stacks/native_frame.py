@@ -26,6 +26,7 @@ _NO_NAME: Final = {
     "<unknown function>",
     "<unknown>",
     "n/a",
+    "in",  # KDE's debugger: `#5 0x… in  () at /lib/libpool.so`
     "??",
     "",
 }

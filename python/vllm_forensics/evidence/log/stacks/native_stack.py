@@ -43,7 +43,7 @@ _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
 BACKTRACE: Final = "backtrace()"
 _SYMBOLS: Final = re.compile(
-    r"\s*(?:1: |# 1 )?/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$|"
+    r"\s*(?:[01]: |# 1 |# ?0: )?/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$|"
     r"\s*1: (?:[\w.-]{1,80})?\(.{0,400}\) \[0x[0-9a-f]{6,16}\]$"
 )
 """backtrace_symbols: it is called where something went wrong. Ceph numbers its frames."""

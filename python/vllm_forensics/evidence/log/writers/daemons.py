@@ -49,6 +49,7 @@ _FAULTS: Final = (
         "Uncaught signal: 11, pid=4242, tid=4300, fault_addr=72.",
     ),
 )
+_ASSERTED: Final = r"^# \S{1,60} .{1,100}?: (?P<detail>Assertion [`'].{1,160}?[`'] failed)"
 _ENDS: Final = (
     (  # BIND
         "exiting (due to assertion failure)",
@@ -66,6 +67,18 @@ _ENDS: Final = (
         "# Assertion ",
         r"^# (?P<detail>Assertion [`'].{1,160}[`'] failed)(?: in (?P<function>[a-z_]\w{2,80}))?",
         "# Assertion `pool != NULL' failed in take_pool",
+        "SIGABRT",
+    ),
+    (  # the same behind who says it
+        ": Assertion `",
+        _ASSERTED,
+        "# poold crashes: Assertion `pool != NULL' failed",
+        "SIGABRT",
+    ),
+    (
+        ": Assertion '",
+        _ASSERTED,
+        "# poold crashes: Assertion 'pool != NULL' failed",
         "SIGABRT",
     ),
     (  # Varnish

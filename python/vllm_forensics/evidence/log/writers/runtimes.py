@@ -162,8 +162,8 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,  # KDE's crash handler, in a notification and above its stack
             "ignal: ",
-            r"(?:Executable: (?P<name>[\w.+-]{1,80}) PID: (?P<pid>\d{1,20}) Signal: |Application: "
-            r"[^()]{1,80} \([\w.+-]{1,80}\), signal: )(?P<signal>[A-Z][\w ]{3,40})",
+            r"(?:Executable: |(?:Application: |^# )[^()]{1,80} \()(?P<name>[\w.+-]{1,80})"
+            r"(?: PID: (?P<pid>\d{1,20}) Signal: |\), signal: )(?P<signal>[A-Z][\w ]{3,40})",
             "Executable: serve PID: 4242 Signal: Segmentation fault (11) Time: 1/15/26 08:12:45",
         ),
         Phrase(
