@@ -301,3 +301,50 @@ def test_a_line_of_a_header_within_ones_own_function_is_the_functions() -> None:
     ).first_death
 
     assert death.function == "pool::Index::at"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'I\'m getting this description of the error: "ValueError: no pool of this size".',
+        "After the update I got ValueError: no pool of this size.",
+    ],
+)
+def test_an_exception_that_somebody_quotes_is_read(line: str) -> None:
+    cause = incident_of("# My server ends at once", "", line).first_death.cause
+
+    assert cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert cause.certainty is not Certainty.PROVED
+
+
+def test_an_exception_that_somebody_might_get_is_none() -> None:
+    line = b"If you get ValueError: no pool of this size, then install the older one."
+
+    assert explain_incident(parse_incident_log([b"# How to install\n\n" + line]), "log") is None
+
+
+def test_a_scheduler_is_dead() -> None:
+    death = incident_of(
+        "[2025-03-01 10:00:00] Rank 0 scheduler is dead. Please check if there are relevant logs.",
+        "[2025-03-01 10:00:00] Exit code: -9",
+    ).first_death
+
+    assert death.name == "Rank 0 scheduler"
+    assert death.cause.certainty is not Certainty.PROVED
+
+
+def test_rays_line_of_a_nodes_memory_is_a_death() -> None:
+    line = "Memory on the node (IP: 10.0.0.7, ID: 5bf8) where the task was running was 62GB / 64GB"
+
+    assert incident_of(line).first_death.cause.kind is CauseClass.OOM_KILLED
+
+
+def test_a_process_that_was_signalled_is_named() -> None:
+    assert incident_of("# Loader process was killed by signal 7").first_death.name == "Loader"
+    assert incident_of("# The process was killed by signal 7").first_death.name is None
+
+
+def test_who_crashed_is_also_who_wrote_what_the_title_quotes() -> None:
+    title = "# The EngineCore crashes with SIGSEGV (`realloc(): invalid pointer`)"
+
+    assert incident_of(title).first_death.name == "EngineCore"

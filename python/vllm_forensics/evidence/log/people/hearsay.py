@@ -97,6 +97,8 @@ class Hearsay:
         self._has_crashed = False
         self._title = LogLine(0, "", "")
         self._told = 0
+        self._name: str | None = None
+        """Who crashed, as the title says."""
 
     def begin(self, start: bytes) -> Clue | None:
         """What the title tells; in the text of a change or a guide nobody is believed."""
@@ -119,6 +121,7 @@ class Hearsay:
             clue = exception_in(self._title, clue) or clue
         self._is_event = clue is None or clue.kind is ClueKind.HEARSAY
         self._has_crashed = clue is not None and self._is_event
+        self._name = clue.name if clue is not None and self._has_crashed else None
         return clue
 
     def read(self, line: LogLine) -> Clue | None:
@@ -189,7 +192,7 @@ class Hearsay:
             elif (self._is_event or clue.source == OOPS) and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None
-                name = clue.name or speaker_of(self._title.text)
+                name = clue.name or self._name or speaker_of(self._title.text)
                 signal = self._named(clue)
                 told = replace(clue, pid=pid, name=name, is_told=True, signal=signal)
                 yield told if told.native else replace(told, native=self._place())

@@ -16,8 +16,17 @@ from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.stacks.python_traceback import is_echo_of_another
 from vllm_forensics.model.incident import Clue, ClueKind
 
-_BEFORE: Final = lazily(r"(?:\W{0,6}|E {2,12}|\W{0,4}(?:[Ee]rror|ERROR|[Ee]xception)\W{1,4})")
-"""The mark of a quotation or of pytest's, or a label."""
+_BEFORE: Final = lazily(
+    r"(?:\W{0,6}|E {2,12}|\W{0,4}(?:[Ee]rror|ERROR|[Ee]xception)\W{1,4}|"
+    r"(?!.{0,120}\b(?:if|when(?:ever)? you|may|might|could|would)\b).{0,120}\b"
+    r"(?:(?i:error|exception|message|traceback|says|shows|output)\b[^.;:]{0,30}"
+    r": ?[\"'`\u201c]{1,3}|"
+    r"(?:I|[Ww]e)(?:['\u2019](?:m|re)| am| are| keep)? (?:always |just |now |still )?"
+    r"(?:get|got|see|saw|hit|receiv|encounter|experienc|fac|r[au]n into|end up with)"
+    r"(?:ing|ting|ed|e|s)? (?:an? |the |this |following |error |message |exception ){0,4}"
+    r"[:\"'`\u201c ]{0,4}))"
+)
+"""The mark of a quotation or of pytest's, a label, or what somebody says that he got."""
 _OF_GROUP: Final = lazily(r"[\s|]*\+-[+-]-{6,40} \d{1,3} -{6,40}$")
 """Above a member of a group: one that was never raised has no traceback."""
 _MIN_MESSAGE: Final = 8

@@ -34,6 +34,13 @@ VLLM: Final = Family(
             "Worker VllmWorkerProcess pid 4242 died, exit code: -11",
             of_another=True,
         ),
+        Phrase(  # SGLang's launcher; the status stands in the next line
+            ClueKind.CHILD,
+            " scheduler is dead",
+            r"(?P<name>Rank \d{1,5} scheduler) is dead\.",
+            "Rank 0 scheduler is dead. Please check if there are relevant logs.",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "orker died (",

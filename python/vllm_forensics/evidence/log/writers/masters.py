@@ -154,7 +154,9 @@ MASTERS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard)\b(?![.\]]).{0,80}?)?"
+                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard|"
+                r"(?!(?:The|This|That|Your|Our|Each|Every|Main|Parent|Another) )[A-Z][a-z]{2,20}"
+                r"(?= process (?:was|is|has|got)\b))\b(?![.\]]).{0,80}?)?"
                 rf"(?:{_NUMBERED}(?P<pid>\d{{1,20}})\b(?! \(pid).{{0,60}})?\b{_ENDED}\b"
                 rf"(?: \w+){{0,2}} {re.escape(needle)}(?P<signal>\d+|SIG\w+)",
                 example,

@@ -183,6 +183,14 @@ RAY: Final = Family(
                     "(raylet) 3 Workers (tasks / actors) killed due to memory pressure (OOM)",
                 ),
                 (
+                    "Memory on the node (IP: ",  # as its message begins, where its end is lost
+                    r"(?P<detail>Memory on the node \(IP: [^()]{1,160}\) where the "
+                    r"(?:task|actor|lease)\b(?! \((?:actor|task) ID: \w{1,60}, name=[\w.]{1,120}, "
+                    r"pid=\d).{0,60})",
+                    "Memory on the node (IP: 10.0.0.1, ID: 5bf8) where the task was running was "
+                    "54.86GB / 57.60GB",
+                ),
+                (
                     "exceeds the memory usage threshold",
                     r"\b(?:actor|task) ID: \w{1,60}, name=(?P<name>[\w.]{1,120}), "
                     r"pid=(?P<pid>\d{1,9}), .{0,120}(?P<detail>exceeds the memory usage threshold)",
