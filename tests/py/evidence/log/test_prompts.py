@@ -345,3 +345,26 @@ def test_a_childs_name_may_have_several_words() -> None:
     )
 
     assert death(log).name == "take block function"
+
+
+def test_whoever_opened_an_issue_reports_whatever_others_explain() -> None:
+    page = (
+        "some/pool · issue #3 · open · C\n# Segmentation fault when taking a block\n\n"
+        "Are you getting this each time when you take one? In case of a crash the pool leaves a\n"
+        "core. You can enable cores by running ulimit -c unlimited before you start it. Make sure\n"
+        "that you have debug symbols installed. You can install them using the command below.\n"
+    )
+
+    assert death(page).cause.certainty is Certainty.LIKELY
+    assert incident(page.replace("issue", "pull request")) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# No core dump generated when the pool or other process crashes\n\nHow is it enabled?\n",
+        "# Bug: no cores\n\n- Make pool segfault.\n- Look for a core.\n",
+    ],
+)
+def test_what_is_missing_after_a_crash_is_none(text: str) -> None:
+    assert incident(text) is None

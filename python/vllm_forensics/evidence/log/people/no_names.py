@@ -10,7 +10,7 @@ _LIKE_ADJECTIVES: Final = r"\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)"
 LIKE_ADJECTIVE: Final = lazily(rf"(?i){_LIKE_ADJECTIVES}$")
 """As a second word with a capital it is a part of a name."""
 _NOBODY: Final = lazily(
-    r"(?i)(?:pid|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
+    r"(?i)(?:pid|no|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
     r"all|some|most|many|any|none|each|both|either|neither|nothing|nobody|others?|one|two|"
     r"more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
     r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"

@@ -87,6 +87,13 @@ _SUPPOSED: Final = lazily(r"(?i)\W{0,4}(?:what )?(?:happens )?(?:when|if)(?: [\w
 """All of a title but the crash: what is to be done then?"""
 _MANY: Final = lazily(r"(?i)^\W{0,4}(?:many|most|all|any|various|certain)(?: \w{2,15}){0,2} $")
 """Crashes as such: `Many program crashes remain unreported`."""
+_ABSENT: Final = lazily(
+    r"(?i)\W{0,4}(?:bug: |\[bug\] )?(?:no|missing) (?:[\w-]{1,20} ){1,4}"
+    r"(?:when(?:ever)?|if|after|on) "
+)
+"""A title about what is not there when it happens: `No core dump when the pool crashes`."""
+_PROVOKED: Final = lazily(r"(?:^|[^\w\s] ?|\bto )[Mm]ake (?:[\w'`-]{1,30} ){1,4}$")
+"""Somebody does it, or tells others to."""
 _NOTICED: Final = lazily(
     r"\b(?:I|[Ww]e) (?:\w{2,10} )?(?:noticed?|saw|see|found|observed?|reali[sz]ed|"
     r"discovered) (?:that )?(?:when(?:ever)?|if|after|once) "
@@ -95,7 +102,8 @@ _NOTICED: Final = lazily(
 _MAY: Final = lazily(
     r"(?i)\b(?:(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
     r"(?:must|ha(?:s|ve|d) to|needs? to) (?:get |then )?|"
-    r"(?:ensure|make sure|want|wish|expect(?:ed)?)s?\b(?: [\w'-]{1,15}){1,5} )\W{0,3}$"
+    r"(?:ensure|make sure|want|wish|expect(?:ed)?)s?\b(?: [\w'-]{1,15}){1,5} |"
+    r"\bexpect, )\W{0,3}$"
 )
 """Whoever says so, it has not, or somebody did it on purpose."""
 _WILL: Final = lazily(r"(?i)\bwill (?:\w{2,15} )?$")
@@ -202,7 +210,8 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     if (
         is_denied(before)
         or is_refuted(after)
-        or any(one.search(before) is not None for one in (_MENDING, _MAY))
+        or any(one.search(before) is not None for one in (_MENDING, _MAY, _PROVOKED))
+        or _ABSENT.match(before) is not None
         or (_OCCASION.search(before) is not None and _NOTICED.search(before) is None)
     ):
         return True

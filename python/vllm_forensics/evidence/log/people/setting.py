@@ -98,6 +98,8 @@ _GOES_ON: Final = re.compile(
     r"\bWARN(?:ING)?\b.*\b(?i:fall(?:s|ing)? back|retry(?:ing)?|rebuild(?:ing)?|ignor(?:ed|ing)|"
     r"skipp(?:ed|ing)|instead|continuing|will use)\b|^Exception ignored (?:in|on)\b"
 )
+_ISSUE: Final = re.compile(r"[\w.-]{1,60}/[\w.-]{1,80} \u00b7 issue #\d")
+"""What a tracker puts above an issue."""
 _RAISED: Final = {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}
 _FAR: Final = 300
 _RECORD: Final = 12
@@ -172,8 +174,9 @@ class Setting:
         if is_manual(page.head) or is_all_changes(lines) or _is_source(kinds):
             return []
         lessons = lessons_in(page)
-        if lessons is Lessons.ALL:
-            return []
+        is_issue = bool(lines) and _ISSUE.match(lines[0]) is not None
+        if lessons is Lessons.ALL:  # but whoever opened an issue reports, whatever others explain
+            return [one for one in clues if is_issue and _is_title(one)]
         self.teaches = lessons is Lessons.SOME
         is_change = any(map(is_maintainers, page.head))
         is_of_nobody = count_of_witnesses(page.head, of_thread=not is_change) == 0
@@ -187,7 +190,9 @@ class Setting:
             if at >= len(lines):
                 heard.append(clue)
                 continue
-            if lessons is Lessons.SOME and (clue.kind is ClueKind.HEARSAY or is_name(page, at)):
+            is_report = is_issue and _is_title(clue)
+            is_lessons = clue.kind is ClueKind.HEARSAY or is_name(page, at)
+            if lessons is Lessons.SOME and is_lessons and not is_report:
                 continue
             is_handled = clue.kind in _RAISED and _is_handled(lines, at)
             if is_handled or is_row_of_codes(lines, at, clue):
@@ -197,6 +202,11 @@ class Setting:
                 is_told = is_told or (is_of_nobody and is_possible(page, at))
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
+
+
+def _is_title(clue: Clue) -> bool:
+    """Does somebody report a crash in the title?"""
+    return clue.kind is ClueKind.HEARSAY and clue.line <= _TOP
 
 
 def _is_handled(lines: Sequence[str], at: int) -> bool:
