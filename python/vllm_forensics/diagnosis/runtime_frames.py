@@ -53,6 +53,10 @@ INTERPRETER: Final = re.compile(r"(lib)?python\d(\.\d+)?[a-z]*(\.so.*)?")
 SYSTEM_FILES: Final = re.compile(
     r".*(?:/|^)(?:libsanitizer|compiler-rt|sanitizer_common|sysdeps|libstdc\+\+-v3|nptl|csu|glibc[^/]*)/.*|"
     r".*/(?:include|Include)/c\+\+/.*|"
+    # Go's own runtime, and what logs a panic on its way
+    r".*/go[\w.-]{0,30}/src/(?:internal/)?runtime/[\w.-]{1,80}|"
+    r".*/[\w.-]{1,60}/src/runtime/(?:panic|signal_unix|asm_\w{1,10}|proc)\.go|"
+    r".*/apimachinery(?:@[^/]{1,80})?/pkg/util/runtime/runtime\.go|"
     r"(?:\./)?(?:libio|stdio-common|wcsmbs)/[\w.-]{1,80}\.[chS]"
 )
 """Sources of the C library and of compilers' runtimes."""

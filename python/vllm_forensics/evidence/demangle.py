@@ -41,6 +41,8 @@ def demangle(name: str) -> str | None:
     """
     if len(name) > _MAX_LENGTH:
         return None
+    if name.startswith("_R"):
+        return _rusts(name)
     try:
         if name.startswith("_Z"):
             return _Reader(name[2:]).encoding() or None
@@ -49,6 +51,24 @@ def demangle(name: str) -> str | None:
     except (_Unknown, IndexError, RecursionError):
         return None
     return found if found and reader.at_end else None
+
+
+_DISAMBIGUATOR: Final = re.compile(r"[sB][0-9a-zA-Z]{0,20}_")
+_IDENTIFIER: Final = re.compile(r"(?P<length>[1-9][0-9]{0,3})_?")
+
+
+def _rusts(name: str) -> str | None:
+    """The path of a Rust symbol of the newer mangling, without its types: `_RNvCs1_4pool4take`."""
+    parts: list[str] = []
+    at = 2
+    while at < len(name) and not (parts and name[at] in "IEK"):
+        skipped = _DISAMBIGUATOR.match(name, at)
+        found = _IDENTIFIER.match(name, at) if skipped is None else None
+        at = skipped.end() if skipped is not None else at + 1
+        if found is not None:
+            at = found.end() + int(found["length"])
+            parts.append(name[found.end() : at])
+    return "::".join(parts) if parts and at <= len(name) else None
 
 
 class _Reader:

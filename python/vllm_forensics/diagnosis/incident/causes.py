@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.faults import allocator, trapped
 from vllm_forensics.diagnosis.incident.kills import killed
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
     ITSELF,
     NCCL_WATCHDOG,
@@ -39,18 +39,6 @@ _WORDS: Final = {
 _ON_MACOS: Final = "an access to memory that is there and may not be used so"
 _FIRST_CHANCE: Final = "Windows fatal exception: "
 
-_ALLOCATORS: Final = re.compile(
-    r"_int_(?:malloc|free|realloc|memalign)\w{0,20}|malloc_consolidate|unlink_chunk|"
-    r"tcache_(?:get|put)\w{0,12}|__libc_(?:malloc|calloc)\w{0,12}|sysmalloc|largebin_index"
-)
-"""Functions of glibc's allocator that trip over what was written over its lists."""
-_TRAPS: Final = re.compile(
-    r"(?i)\w{0,40}(?:crash|fatal|panic|abort|assert|unreachable|(?:check|verify)_?fail|break_?debugger|"
-    r"trap\b|\bdie\b|out_?of_?memory|terminate)\w{0,40}"
-)
-"""How functions are called that end their process with an instruction that nobody knows."""
-_GLIB_SAYS: Final = re.compile(r"_?g_log\w{0,40}|g_assertion_\w{1,40}|g_error")
-"""GLib's functions that print a fatal message and end the program by a breakpoint."""
 _UNALIGNED: Final = re.compile(r"(?i)invalid address alignment|\bBUS_ADRALN\b|alignment exception")
 _NO_REASON: Final = re.compile(r"Error while creating shared memory segment(?!.{0,200}No space)")
 """What NCCL says whatever was in the way."""
@@ -61,8 +49,6 @@ _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
-_TOP: Final = 8
-"""So deep in a stack the functions stand that ended a program."""
 _OF_A_KILL: Final = {137, -9, 9}
 """Exit statuses of whom the kernel killed."""
 
@@ -178,30 +164,6 @@ def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if first.signal not in {None, "SIGABRT"}:
         return None
     return _cause(CauseClass.ABORT_EXCEPTION, told.detail or told.text, Certainty.PROVED)
-
-
-def allocator(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """A fault within malloc or free, `#0 _int_malloc`: what others had written over its lists."""
-    signal = _signal(first, account)
-    stack = next((one.native for one in (first, *account) if one.native), ())
-    where = _ALLOCATORS.fullmatch(stack[0].function or "") if stack else None
-    if signal not in {"SIGSEGV", "SIGBUS"} or where is None:
-        return None
-    words = f"{signal} in {where[0]}, within the allocator: what it keeps there was overwritten"
-    return _cause(CauseClass.HEAP_CORRUPTION, words, Certainty.LIKELY)
-
-
-def trapped(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """SIGILL or SIGTRAP in a function that is called to give up, as `ns::Crash`, or GLib's."""
-    signal = _signal(first, account)
-    stack = next((one.native for one in (first, *account) if one.native), ())
-    names = [plain_name(call.function or "") for call in stack[:_TOP]]
-    named = [name for name in names[:1] if _TRAPS.fullmatch(name.rsplit("::", 1)[-1])]
-    name = next(iter((*named, *filter(_GLIB_SAYS.fullmatch, names))), None)
-    if signal not in {"SIGILL", "SIGTRAP"} or name is None:
-        return None
-    words = f"{signal} in {name}: a deliberate trap"
-    return _cause(CauseClass.ABORT_EXCEPTION, words, Certainty.LIKELY)
 
 
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:

@@ -55,12 +55,10 @@ _LAST_LINES: Final = 8
 _IMPORT: Final = "<frozen importlib"
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
-_OF_ITSELF: Final = {
-    (ClueKind.SIGNAL, OOPS): "kernel",
-    (ClueKind.SIGNAL, "Ruby"): "ruby",
-    (ClueKind.SIGNAL, "MATLAB"): "MATLAB",
-}
+_OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel"}
 """Who died where its own record of a fault names no process."""
+_INTERPRETERS: Final = {"Ruby": "ruby", "MATLAB": "MATLAB", "R": "R"}
+"""Who prints such a report of itself, whatever a title says that it ran."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _NUMBER: Final = re.compile(r"\d+")
@@ -150,7 +148,12 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
     named = sorted(
         told,
-        key=lambda clue: (clue.source == _SHELL, subject_pid(clue) != pid, clue.name in _KINDS),
+        key=lambda clue: (
+            clue.source == _SHELL,
+            clue.is_told and clue.kind is not ClueKind.HEARSAY,
+            subject_pid(clue) != pid,
+            clue.name in _KINDS,
+        ),
     )
     names = list(filter(None, map(_name, named))) if is_known else []
     name = next(iter(names), None)
@@ -169,6 +172,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
+    name = name or _INTERPRETERS.get(first.source)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         name = name_titled(first, reading) or name or _OF_ITSELF.get((first.kind, first.source))

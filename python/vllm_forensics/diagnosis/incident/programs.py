@@ -21,6 +21,12 @@ _EXTENSION: Final = re.compile(r".{1,120}\.c(?:p|python-)3\d{1,2}-[\w-]{3,60}\.(
 """A library that only Python's interpreter loads."""
 _PRODUCT: Final = re.compile(r"(?P<name>[A-Z][\w .-]{1,40}) Framework")
 """On macOS what is built on Chromium keeps all of it there."""
+_VENDOR: Final = re.compile(
+    r"(?:[\w.-]{1,60}/){0,6}(?P<name>[\w.-]{1,60})/vendor/[\w./-]{1,200}\.|"
+    r"(?P<own>[a-z]\w{0,30}-[\w-]{1,40})/[\w/-]{1,120}\.[\w(]"
+)
+"""Go's standard packages have no dash in their names, those of others a domain before them."""
+_INTERPRETERS: Final = re.compile(r"(Perl|zend|rb|Rf)_\w")
 _OUTERMOST_OF_WINDOWS: Final = ("kernel32", "ntdll")
 _EXE: Final = re.compile(
     r"(?i:(?P<exe>[\w.+ -]{1,80}\.exe))|(?P<editor>UE4Editor|UnrealEditor)(?:[_-].{1,80})?"
@@ -57,12 +63,29 @@ def program_of(calls: Sequence[NativeCall]) -> str | None:
         return product["name"]
     if (windows := _windows_program(calls, modules)) is not None:
         return windows
+    if (module := _go_module(calls)) is not None:
+        return module
     if any(map(_LIBRARY.fullmatch, modules)):
         found: Iterator[str] = filter(_PROGRAM.fullmatch, modules)
     else:  # macOS's frameworks have no suffix either, but capitals; Windows' libraries no hyphen
         own = (call.module for call in calls if call.is_program and call.module is not None)
         found = chain(own, filter(_HYPHENED.fullmatch, modules))
-    return next(found, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
+    told = next(found, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
+    return told or _interpreter(calls)
+
+
+def _go_module(calls: Sequence[NativeCall]) -> str | None:
+    """The program's own module in Go, as packages that it keeps copies of are called."""
+    names = (call.function for call in calls if call.function is not None)
+    found = next(filter(None, map(_VENDOR.match, names)), None)
+    return found["name"] or found["own"] if found is not None else None
+
+
+def _interpreter(calls: Sequence[NativeCall]) -> str | None:
+    """The interpreter whose functions stand in a debugger's stack without a library's name."""
+    own = (call.function or "" for call in calls if call.module is None)
+    found = next(filter(None, map(_INTERPRETERS.match, own)), None)
+    return {"Perl": "perl", "zend": "php", "rb": "ruby", "Rf": "R"}[found[1]] if found else None
 
 
 def _is_own(call: NativeCall) -> bool:

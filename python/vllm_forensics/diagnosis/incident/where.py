@@ -31,6 +31,9 @@ _HANDLERS: Final = re.compile(
     r"sync\.(?:fatal|throw|\(\*)|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|(?:On)?FatalError|OOMErrorHandler|errors::TryCatchScope)|"
+    r"Builtins_\w|v8::internal::(?:FunctionCallbackArguments::|Builtin_\w|Execution::|"
+    r"\(anonymous namespace\)::(?:HandleApiCall|Invoke)|MaybeHandle<.{1,200}HandleApiCall)|"
+    r"ceph::__ceph_(?:abort|assert)|"
     r"v8::(?:api_internal|Utils|V8::FromJust|internal::(?:V8|Heap)::Fatal)|"
     r"(?:_?raise|_?_?abort|gsignal|kill(?:pg)?|clone3?|_?_?free|malloc|realloc|calloc|cfree)\b(?!::)|"
     r"__clang_call_terminate|__aarch64_(?:ld|cas|swp)|_{0,3}pthread_|_sigtramp|__restore_rt|"
@@ -48,6 +51,7 @@ _HANDLERS: Final = re.compile(
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
     r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap|kerntrap|alltraps\w*)$|"
     r"_?g_(?:log(?:v|_\w{1,40})?|assertion_\w{1,40}|return_if_fail_warning|error|on_error_\w{1,20})$|"
+    r"os::(?:abort|Linux|Posix)|VMError::|JVM_handle_\w{1,20}_signal|report_vm_error|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
     r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
     r"[+-]\[NS(?:Exception|AssertionHandler) |"
@@ -131,7 +135,8 @@ def place_of(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     end, start = _below_the_end(calls), fault_index(calls)
     # A nameless libc at the end of a debugger's stack began the thread, and handled no signal.
     above = tuple(call for call in calls[end : max(end, start - 1)] if not _handles(call))
-    return _blamed(calls[start:]) or _blamed(above)
+    cut = calls[_first_end(calls) :] if start == len(calls) else ()
+    return _blamed(calls[start:]) or _blamed(above) or _blamed(cut)
 
 
 def fault_index(calls: tuple[NativeCall, ...]) -> int:
@@ -164,6 +169,7 @@ def _handles(call: NativeCall) -> bool:
     if _HANDLERS_ARGUMENTS.search(call.function) is not None:
         return True
     name = plain_name(call.function)[-_MAX_NAME:]
+    name = name.rsplit(".", 1)[-1] if "/" in name else name  # Go's, behind its package
     # Crystal tells a type behind one colon.
     return _HANDLING.fullmatch(name.rsplit("::", 1)[-1].partition(":")[0]) is not None
 
@@ -173,7 +179,7 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         if _is_of_a_runtime(call) or _is_of_a_system(call):
             continue
         if call.function is None:
-            if call.module is not None:
+            if call.module is not None or (call.file or "").endswith(".go"):
                 return call
             continue
         if _HANDLERS.match(call.function):
@@ -209,7 +215,8 @@ def _is_of_a_system(call: NativeCall) -> bool:
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
     name = calls[0].function or "" if calls else ""
-    if len(calls) == 1 and not _START.fullmatch(name) and not _HANDLERS.match(name):
+    is_handler = bool(calls) and (_HANDLERS.match(name) is not None or _handles(calls[0]))
+    if len(calls) == 1 and not _START.fullmatch(name) and not is_handler:
         is_place = calls[0].module or calls[0].function
         return calls[0] if is_place and not _PRINTERS.match(calls[0].function or "") else None
     if calls and calls[0].module and all(call.function is None for call in calls):
@@ -239,6 +246,12 @@ def _below_the_end(calls: tuple[NativeCall, ...]) -> int:
         if call.function is not None and _ENDS.match(call.function)
     )
     return max(found, default=0)
+
+
+def _first_end(calls: tuple[NativeCall, ...]) -> int:
+    """Below the innermost of several that ended a process, where the text ends with another."""
+    ends = (at + 1 for at, call in enumerate(calls) if _ENDS.match(call.function or ""))
+    return next(ends, len(calls))
 
 
 def _is_of_assertion(calls: tuple[NativeCall, ...], at: int) -> bool:

@@ -52,7 +52,11 @@ _DIED: Final = re.compile(
     r".{0,120}\bProcess (?P<name>[\w.:]{3,120}) \(pid (?P<pid>\d{1,9})\) has died\b"
 )
 """Android says so below."""
-_LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT)
+_ARGUMENTS: Final = re.compile(
+    r"Args: \"(?:[^\"/\\]{0,100}[/\\]{1,2}){0,20}(?P<first>[A-Za-z_][\w.+-]{1,60})\""
+)
+"""Bun's, of what it was started as."""
+_LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS)
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}

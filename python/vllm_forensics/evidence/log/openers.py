@@ -13,12 +13,12 @@ from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.stacks import faulthandler, py_spy, python_traceback
 from vllm_forensics.evidence.log.stacks.debugger_python import HEADING
 from vllm_forensics.evidence.log.stacks.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.stacks.headless import open_headless_stack
 from vllm_forensics.evidence.log.stacks.native_stack import (
     HANDLED,
     NativeBlock,
     begins_lone_stack,
     is_own_frame,
-    open_headless_stack,
 )
 from vllm_forensics.evidence.log.stacks.py_spy import SpyBlock, open_dump
 from vllm_forensics.evidence.log.stacks.python_traceback import (
@@ -110,7 +110,7 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_dump, py_spy.NEEDLES),
     (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
-    (_headless_stack, (*_STACKS, HANDLED.encode(), b" pc 00")),
+    (_headless_stack, (*_STACKS, HANDLED.encode(), b" pc 00", b" _sigtramp + ")),
 )
 """In the order in which they are asked, each with the words of which one stands in the line."""
 NEEDLES: Final = tuple(dict.fromkeys(word for _, needles in _OPENERS for word in needles))

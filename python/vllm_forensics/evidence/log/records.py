@@ -144,7 +144,7 @@ class Record:
         elif (match := _LWP.match(line.text)) is not None:
             self._threads.add(int(match["tid"]))
         elif (match := _GENERATED.match(line.text)) is not None:
-            self._program = match["name"]
+            self._program = match["name"].rstrip(":")
         elif (match := _CHILD.match(line.text)) is not None:
             heading = line.number, match["name"] or match["loky"]
             others = [one for one in self._children if one != heading]

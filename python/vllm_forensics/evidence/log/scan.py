@@ -89,6 +89,7 @@ _TAIL: Final = 1 << 13
 _WITH_STACK: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
 }  # fmt: skip
+_OF_A_CRASH: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.SIGNAL, ClueKind.CHILD}
 _OF_PEOPLE: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.START}
 _DATED: Final = 400
 """Of the bytes before a hit, so many are looked through for a time."""
@@ -127,6 +128,7 @@ class _Scanner:
         self._size = 0
         self._clues: list[Clue] = []
         self._late: list[Clue] = []
+        self._lone: list[Clue] = []
         self._left_out = 0
         self._blocks: dict[str, Block] = {}
         self._lives = SignsOfLife()
@@ -169,6 +171,8 @@ class _Scanner:
         clues = [*self._clues, *self._late, *self._sanitized.close()]
         clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
         text = cache(self._setting.lines)  # which several ask for
+        if len(self._lone) == 1 and not any(clue.native for clue in clues):
+            clues += self._lone if any(clue.kind in _OF_A_CRASH for clue in clues) else []
         clues += self._record.cut_short(text)
         if all(clue.kind in _OF_PEOPLE or clue.source == SPY for clue in clues):
             head = text(HEAD)
@@ -373,6 +377,8 @@ class _Scanner:
         if block is None:
             return
         clue = block.close()
+        if clue is None and isinstance(block, NativeBlock) and (lone := block.lone()) is not None:
+            self._lone.append(lone)
         if isinstance(block, TracebackBlock):
             follows = self._follows(stream, block)
             if follows is not None and clue is not None:

@@ -352,3 +352,234 @@ def test_a_title_names_whose_failed_assertion_people_call_a_segfault() -> None:
 )
 def test_a_proper_name_behind_to_crash_is_who_died(title: str, name: str | None) -> None:
     assert death(f"# {title}\n\n```\npure virtual method called\nAborted\n```\n").name == name
+
+
+_NIL = "panic: runtime error: invalid memory address or nil pointer dereference"
+_GOES = "[signal SIGSEGV: segmentation violation code=0x1 addr=0x30 pc=0x16910da]\n\n"
+
+
+def test_gos_nil_dereference_is_a_fault_below_what_handled_the_panic() -> None:
+    first = death(
+        f"{_NIL} [recovered]\n    {_NIL}\n{_GOES}goroutine 79 [running]:\n"
+        "example.org/serve/vendor/k8s.io/apimachinery/pkg/util/runtime.HandleCrash(0x0, 0x0)\n"
+        "    /go/src/vendor/k8s.io/apimachinery/pkg/util/runtime/runtime.go:58 +0x126\n"
+        "panic(0x18890c0, 0x26b2a60)\n    /usr/local/go/src/runtime/panic.go:489 +0x2cf\n"
+        "example.org/serve/pkg/pool.(*Pool).take.func3(0x1a8ad00, 0xc"
+    )
+
+    assert (first.cause.kind, first.signal) == (CauseClass.NATIVE_FAULT, "SIGSEGV")
+    assert (first.name, first.function) == (
+        "serve",
+        "example.org/serve/pkg/pool.(*Pool).take.func3",
+    )
+
+
+def test_what_handles_gos_panic_is_no_place_where_all_else_was_cut_off() -> None:
+    first = death(
+        f"{_NIL}\n{_GOES}goroutine 9 [running]:\n"
+        "k8s.io/apimachinery/pkg/util/runtime.HandleCrash({0x0, 0x0, 0x0?})\n"
+    )
+
+    assert first.function is None
+
+
+def test_another_panic_of_gos_is_an_end_by_itself() -> None:
+    first = death("panic: runtime error: index out of range [3] with length 3\n")
+
+    assert first.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_a_logged_panic_may_tell_sources_alone() -> None:
+    first = death(
+        'E0115 08:12:45.123456       1 runtime.go:69] Observed a panic: "index out of range"\n'
+        "/go/pkg/mod/k8s.io/apimachinery@v0.0.0-2019/pkg/util/runtime/runtime.go:76\n"
+        "/usr/local/go/src/runtime/panic.go:679\n/workspace/pkg/pool/take.go:72\n"
+    )
+
+    assert (first.file, first.line) == ("/workspace/pkg/pool/take.go", 72)
+
+
+def test_a_name_left_out_of_a_command_does_not_make_a_log_a_lesson() -> None:
+    assert has_death(
+        "# Observed a panic\n\n```\nkubectl logs <pod_name> -n <namespace>\n"
+        'E0115 08:12:45.123456       1 runtime.go:69] Observed a panic: "index out of range"\n'
+        "goroutine 219 [running]:\npanic(0x1672800, 0x23e20c0)\n"
+        "\t/usr/local/go/src/runtime/panic.go:969 +0x1b9\n"
+        "pool-operator/pool.take(0xc0002621f0, 0xe)\n\t/workspace/pool/take.go:173 +0x39d\n```\n"
+    )
+
+
+def test_matlab_tells_of_an_abort_and_who_it_is_itself() -> None:
+    first = death("# Matpool crashes\n\n>          abort() detected at Tue Jan 13 18:27:58 2026\n")
+
+    assert (first.name, first.cause.kind) == ("MATLAB", CauseClass.ABORT_EXCEPTION)
+
+
+def test_glogs_line_names_the_source_where_no_frame_follows() -> None:
+    first = death("F0115 08:12:45.673615  4242 pool.cpp:250] Check failed: a <= b (0 vs. -1)\n")
+
+    assert (first.file, first.line) == ("pool.cpp", 250)
+
+
+def test_macos_way_back_from_a_handler_opens_a_stack() -> None:
+    first = death(
+        "0  serve             0x000000010170195f main + 24114399\n"
+        "2  libsystem_c.dylib 0x00007fff857f194a _sigtramp + 26\n"
+        "3  serve             0x000000010009b477 take + 626679\n"
+        "4  serve             0x00000001000d30d7 main + 855127\n"
+    )
+
+    assert (first.module, first.function) == ("serve", "take")
+
+
+def test_rs_cause_is_heard_without_its_heading_and_names_a_call() -> None:
+    first = death(
+        "address (nil), cause 'memory not mapped'\n\nTraceback:\n"
+        ' 1: structure(.Call(C_take, x), class = "pool")\n 2: take(pool)\n'
+    )
+
+    assert (first.name, first.signal, first.function) == ("R", "SIGSEGV", "C_take")
+
+
+def test_a_program_with_one_letter_is_no_raw_literal() -> None:
+    first = death(
+        "*** Error in `/opt/R/bin/exec/R': double free or corruption (!prev): 0x06e1 ***\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("R", CauseClass.HEAP_CORRUPTION)
+
+
+def test_a_debuggers_frames_of_perl_name_it() -> None:
+    first = death(
+        "Program terminated with signal 11, Segmentation fault.\n"
+        "#0  Perl_newBINOP (my_perl=0x139c010, type=136) at op.c:3074\n"
+    )
+
+    assert first.name == "perl"
+
+
+def test_a_script_at_a_titles_beginning_is_who_ended() -> None:
+    first = death(
+        "# ./train.sh results got aborted (core dumped)\n\n"
+        "F0115 08:12:45.673615  4242 pool.cpp:250] Check failed: a <= b (0 vs. -1)\n"
+    )
+
+    assert first.name == "train.sh"
+
+
+def test_openfoam_quotes_its_modules() -> None:
+    first = death(
+        "#0  Foam::error::printStack(Foam::Ostream&) at ??:?\n"
+        "#1  Foam::sigFpe::sigHandler(int) at ??:?\n"
+        '#2  ? in "/usr/lib/libc.so.6"\n'
+        "#3  ns::take(ns::Pool&, double) at ??:?\n"
+        '#4  ? in "/opt/bin/poolFoam"\n'
+        "Floating point exception (core dumped)\n"
+    )
+
+    assert (first.name, first.function, first.signal) == ("poolFoam", "ns::take", "SIGFPE")
+
+
+def test_a_minidumps_crashed_thread_tells_a_death_without_its_reason() -> None:
+    first = death(
+        "Thread 0 (crashed)\n 0  pool.dll!ns::take() [pool.cpp : 406 + 0x0]\n"
+        "    eip = 0x6cadbd30\n    Found by: given as instruction pointer in context\n"
+    )
+
+    assert (first.module, first.function) == ("pool.dll", "ns::take")
+
+
+def test_a_stack_may_end_with_the_function_that_gave_up() -> None:
+    first = death(
+        "Program received signal SIGABRT, Aborted.\n"
+        "#0  0x00007ffff548a5af in raise () from /lib64/libc.so.6\n"
+        "#1  0x00007ffff548b9aa in abort () from /lib64/libc.so.6\n"
+        "#2  0x00000000004642f5 in log_message (type=3) at logger.cpp:261\n"
+        "#3  0x00007ffff65e0c19 in QMessageLogger::fatal(char const*, ...) const ()\n"
+    )
+
+    assert first.function == "log_message"
+
+
+def test_the_jvms_handler_was_given_signal_and_place() -> None:
+    first = death(
+        "#0  0x00007f25dfd8800b in raise () from /lib/x86_64-linux-gnu/libc.so.6\n"
+        "#1  0x00007f25dfd67859 in abort () from /lib/x86_64-linux-gnu/libc.so.6\n"
+        "#2  0x00007f25decfe435 in os::abort (dump_core=true) at os_linux.cpp:1667\n"
+        "#3  0x00007f25df917ecf in VMError::report_and_die (thread=thread@entry=0x556ea2ab1800, "
+        "sig=sig@entry=11, pc=pc@entry=0x7f259315cd9e <take_block+1006>) at vmError.cpp:1277\n"
+    )
+
+    assert (first.signal, first.function) == ("SIGSEGV", "take_block")
+
+
+def test_postgres_writes_a_colon_behind_its_name() -> None:
+    first = death(
+        "The server is terminated with signal SIGABRT\n\n"
+        "Core was generated by `postgres: 18/main: postgres [local] SELECT'.\n"
+        "Program terminated with signal SIGABRT, Aborted.\n"
+    )
+
+    assert first.name == "postgres"
+
+
+def test_v8s_way_from_javascript_to_c_is_no_place() -> None:
+    first = death(
+        "#0  0x00007ffff7a42428 in raise () from /lib/libc.so.6\n"
+        "#1  0x00007ffff7a4402a in abort () from /lib/libc.so.6\n"
+        "#2  0x00000000008cf8a1 in node::Abort() ()\n"
+        "#3  0x00000000008cf8f1 in node::Abort(v8::FunctionCallbackInfo<v8::Value> const&) ()\n"
+        "#4  0x0000000000a5ab6a in v8::internal::FunctionCallbackArguments::Call(int) ()\n"
+        "#5  0x0000000000a5b123 in v8::internal::Builtin_HandleApiCall(int) ()\n"
+    )
+
+    assert (first.signal, first.function) == ("SIGABRT", None)
+
+
+_ONE = "(gdb) bt\n#0  0x00000000008cf8a1 in take (pool=0x0) at src/pool.c:88\n"
+
+
+def test_a_debuggers_only_frame_tells_where_if_somebody_says_that_it_crashed() -> None:
+    first = death(f"I get a segfault with the new version.\n\n{_ONE}")
+
+    assert (first.signal, first.function, first.line) == ("SIGSEGV", "take", 88)
+
+
+def test_a_debuggers_only_frame_alone_tells_nothing() -> None:
+    assert not has_death(f"Here it stands:\n\n{_ONE}")
+
+
+def test_rusts_compiler_names_itself_and_its_newer_symbols_are_read() -> None:
+    first = death(
+        "error: rustc interrupted by SIGSEGV, printing backtrace\n\n"
+        "/opt/lib/librustc_driver-2d2db9d3929202cf.so(+0x33b6d83) [0x7a483d9b6d83]\n"
+        "/usr/lib/libc.so.6(+0x3d1d0) [0x7a483a4171d0]\n"
+        "/opt/lib/librustc_driver-2d2db9d3929202cf.so(_RNvMs_NtCs9f8yW_10rustc_lint7contextNtB4_"
+        "4Pool4take+0x69b) [0x7a483f5cf0db]\n"
+    )
+
+    assert (first.name, first.signal) == ("rustc", "SIGSEGV")
+    assert first.function == "rustc_lint::context::Pool::take"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [('"serve" "--resume"', "serve"), ('"/opt/bin/bun" "worker.ts"', "bun"), ('"--resume"', None)],
+)
+def test_buns_arguments_name_the_program(arguments: str, name: str | None) -> None:
+    first = death(
+        f"Bun v1.3.2 (b131639c) Linux x64\nArgs: {arguments}\nElapsed: 200ms | User: 282ms\n\n"
+        "panic(main thread): Segmentation fault at address 0x8\noh no: Bun has crashed.\n"
+    )
+
+    assert first.name == name
+
+
+def test_cephs_own_abort_is_no_place_and_its_message_is_read() -> None:
+    first = death(
+        '/src/kv/Pool.cc: 1152: ceph_abort_msg("block checksum mismatch")\n\n'
+        " 1: (ceph::__ceph_abort(char const*, int)+0xe5) [0x560a5d235ab2]\n"
+        " 2: (Pool::take(int)+0x3ce) [0x560a5dd0dc0e]\n"
+    )
+
+    assert (first.cause.kind, first.function) == (CauseClass.ABORT_EXCEPTION, "Pool::take")

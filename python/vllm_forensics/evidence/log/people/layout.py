@@ -57,7 +57,8 @@ _COMPILED: Final = re.compile(
 )
 _LISTED: Final = 3
 _FRAME: Final = re.compile(
-    r"\W{0,8}(?:#\d{1,3} |\d{1,3}# |frame #|\[?)\s{0,3}0x[0-9a-fA-F]{6,16}\b"
+    r"\W{0,8}(?:#\d{1,3} |\d{1,3}# |frame #|\[?)\s{0,3}0x[0-9a-fA-F]{6,16}\b|"
+    r"\s{0,12}\S{1,240}\.go:\d{1,6} \+0x"
 )
 _SYSLOG: Final = re.compile(
     r"\[ {0,6}\d{1,9}\.\d{6}\] \S|"

@@ -54,7 +54,7 @@ _TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")
 _PATTERN: Final = re.compile(r"[\w)\]]\|$|\\b$|(?:^|\W)\^$|\.\*$|\(\?:?$")
 _PATTERN_GOES_ON: Final = re.compile(r"\|[\w(\\]|\\[bswd(]|\.\*(?!\*)|\$[\"'/|)]")
 _OPEN_QUOTE: Final = re.compile(
-    r"(?:^|[^\w\\])(?P<prefix>[rRfFbBuUL]{0,2})(?P<quote>[\"'])"
+    r"(?:^|[^\w\\/])(?P<prefix>[rRfFbBuUL]{0,2})(?P<quote>[\"'])"
     r"(?P<inside>(?:(?!(?P=quote)).){0,300})$"
 )
 _CODE_OPENS: Final = re.compile(

@@ -50,7 +50,7 @@ _PATH: Final = lazily(
 )
 _DIES: Final = lazily(
     r"(?i) (?:fails?|failed|exit(?:s|ed)?|die[sd]?|crash(?:es|ed)?|terminate[sd]?|end(?:s|ed)?|"
-    r"aborts?|aborted|(?:is |was |gets )?(?:killed|hit)|"
+    r"aborts?|aborted|(?:is |was |gets )?(?:killed|hit|interrupted)|"
     r"(?:is |are |was |were |gets? |got )?restart(?:s|ed)|stop(?:s|ped)|quits?|throws|gives|raises|"
     r"receive[sd]|caught|results in|gets?|got|hits?|triggers?|triggered|produce[sd]?|"
     r"generate[sd]?):? "
@@ -153,6 +153,8 @@ _OPENING: Final = lazily(
     r"(?:with|on|using|under|in|running|while|from) "
 )
 """`llama-server with a large model segfaults`: before what is said of it stands who."""
+_SCRIPT: Final = lazily(r"\W{0,4}\.{1,2}/(?:[\w.+-]{1,60}/){0,8}(?P<name>[\w.+-]{1,60}) \w")
+"""`./train.sh results got aborted`: a path that can be run."""
 _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
 """`Calling take(3) crashes`: what somebody did, and not who died."""
 
@@ -217,6 +219,9 @@ def unit_named(text: str) -> str | None:
 
 def _opening_of(text: str) -> str | None:
     """The program that a sentence begins with, whatever stands between it and its verb."""
+    script = _SCRIPT.match(text)
+    if script is not None:
+        return script["name"]
     opening = _OPENING.match(text)
     is_program = opening is not None and _PROGRAM.match(opening["name"]) is not None
     return opening["name"] if opening is not None and is_program else None

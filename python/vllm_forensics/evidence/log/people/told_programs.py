@@ -142,6 +142,7 @@ def _own(name: str, owner: str) -> re.Pattern[str]:
     return re.compile(
         rf"(?i)(?:{_RUNS}[`\"]?(?P<run>{word})(?![\w/-]|\.\w)|"
         rf"(?<![\w./@-])(?P<begins>{word}) ?[\u3040-\u9fff]|"
+        rf"/s?bin/(?P<path>{word})(?![\w.-])|"
         rf"\bcrash(?:e?s|e?d|ing)? (?P<victim>{word})(?![\w/-])|"
         rf"(?<![\w./@-])(?P<named>{word})(?:[ .-](?:appimage|binary|executable|exe|app)\b|"
         r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|die[sd]|abort|exit|quit|clos)))"

@@ -129,6 +129,14 @@ HANDLERS: Final = (
         begins=r"\[",
         holds="] 0x",
     ),
+    Form(  # without symbols: #10  ? in "/opt/bin/serve"
+        writer="OpenFOAM",
+        example='#3  ns::take(int) in "/opt/lib/libpool.so"',
+        pattern=r"\s*(?:\[\d{1,5}\] )?#\d{1,3}\s{1,3}(?P<function>\S.{0,600}?) "
+        r"in \"(?P<module>/[^\"]{1,240})\"$",
+        begins=r"[#\[]",
+        holds=' in "',
+    ),
     Form(
         writer="Swift",
         example="1 [ra] 0x00005581c0de1234 f(int) + 49 in serve",

@@ -61,11 +61,19 @@ LANGUAGES: Final = (
         begins=r"\d",
         holds=": ",
     ),
+    Form(  # as older apimachinery logs a panic
+        writer="Go, of sources alone",
+        example="/src/pool/take.go:88",
+        pattern=r"(?P<file>/[\w./@+~-]{1,240}\.go):(?P<line>\d{1,7})$",
+        begins="/",
+        holds=".go:",
+        source="a language runtime",
+    ),
     Form(  # its arguments in hexadecimal, of which the last may be cut off with the text
         writer="Go",
         example="main.f(0x1, 0x2)",
         pattern=r"(?P<function>panic|[\w./-]{1,200}\.[\w.()*\[\]]{1,120})\("
-        r"(?:[^()]{0,400}\)|0?x?[0-9a-f]{0,16})$",
+        r"(?:[^()]{0,400}\)|(?:0x[0-9a-f]{1,16}, ){0,20}0?x?[0-9a-f]{0,16})$",
         begins=r"[\w./-]",
         holds="(",
         source="a language runtime",
@@ -143,7 +151,8 @@ LANGUAGES: Final = (
     Form(  # of its own functions the innermost counts
         writer="R",
         example=' 1: .Call("take", pool)',
-        pattern=r"\s{0,4}1: (?:\.(?:C|Call|External2?|Fortran)\([\"']?(?P<symbol>[\w.]{1,120})|"
+        pattern=r"\s{0,4}1: (?:"
+        r"[\w.]{0,60}\(?\.(?:C|Call|External2?|Fortran)\([\"']?(?P<symbol>[\w.]{1,120})|"
         r"(?:(?P<module>[\w.]{1,80}):::?)?(?P<function>[A-Za-z.][\w.]{0,120})\()",
         begins="1",
         holds="1: ",

@@ -102,7 +102,7 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     name = name.removeprefix("__GI_")  # glibc's own name for a function of the same name
     is_none = name in _NO_NAME or _NUMBER.fullmatch(name) or not name.strip("_")
     function = None if is_none else name
-    if function is not None and function.startswith("_Z"):
+    if function is not None and function.startswith(("_Z", "_RN", "_RI")):
         function = demangle(function) or function
     module = (groups.get("module") or "").strip() or None
     offset, pc = groups.get("offset"), groups.get("pc")

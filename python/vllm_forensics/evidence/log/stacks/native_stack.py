@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.evidence.log.phrases import clue_at, shortened
+from vllm_forensics.evidence.log.phrases import shortened
 from vllm_forensics.evidence.log.stacks.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.stacks.debugger_python import DebuggersPython
 from vllm_forensics.evidence.log.stacks.handler_frames import is_handler_frame
@@ -19,6 +19,7 @@ from vllm_forensics.evidence.log.stacks.native_frame import (
     frame_of_anybody,
 )
 from vllm_forensics.evidence.log.stacks.stack_tells import (
+    given_to_handler,
     is_of_allocator,
     of_handled,
     of_handler,
@@ -42,42 +43,16 @@ _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 _TOP: Final = 12
 """So deep in a stack a call of abort still is its reason."""
 BACKTRACE: Final = "backtrace()"
-_SYMBOLS: Final = re.compile(
-    r"\s*(?:[01]: |# 1 |# ?0: )?/\S{1,240}\([^()]{0,400}\+0x[0-9a-f]+\) ?\[0x[0-9a-f]{6,16}\]$|"
-    r"\s*1: (?:[\w.-]{1,80})?\(.{0,400}\) \[0x[0-9a-f]{6,16}\]$"
-)
-"""backtrace_symbols: it is called where something went wrong. Ceph numbers its frames."""
-_VALGRIND: Final = re.compile(r"==(?P<pid>\d{1,9})==\s{2,8}at 0x[0-9A-F]{4,16}: ")
 _LONE: Final = (
     # gdb's and LLDB's innermost frames, macOS's and backward-cpp's headings
     re.compile(r"\s*#0 {1,3}(?:0x[0-9a-f]{6,16} in )?[\w~?<(][^(]{0,400}\("),
     re.compile(r"\s*(?:\* )?frame #0: 0x[0-9a-f]{6,16} \S{1,240}`"),
     re.compile(r"\s*\[0x0\]\s{1,4}[A-Za-z_][\w.-]{0,120}[!+]"),
 )
-_TOMBSTONE: Final = re.compile(
-    r".{0,80}?\b[AFI][/ ]DEBUG {0,4}(?:\([ \d]{1,9}\))?: {1,8}#\d{2,3} {1,3}pc [0-9a-f]{8,16} "
-)
-"""Android's, whose beginning was left out; only what writes tombstones has this tag."""
 _PACKAGE: Final = re.compile(
     r"/data/app/(?:~~[^/\s]{1,60}/)?(?P<name>[a-z]\w{0,40}(?:\.\w{1,40}){1,8})-[\w=~-]{1,40}/"
 )
 """Where Android keeps an app, whose process has the package's name."""
-_CUT: Final = re.compile(r"\s*#[1-9] {1,3}0x[0-9a-f]{6,16} in [\w~?<(][^(]{0,400}\(")
-"""gdb's, whose innermost frames were left out."""
-_MPI: Final = re.compile(r"\[ ?\d{1,2}\] \S{1,240}\([^()]{0,400}\) ?\[0x[0-9a-f]+\]$")
-"""Open MPI's, which it prints in its signal handler alone."""
-_C10: Final = re.compile(r"\s*frame #0: c10::Error::Error\(")
-"""Of an exception of PyTorch's, whose words were cut off."""
-_TENSORRT: Final = re.compile(
-    r"\s*\d{1,3}\s{1,8}0x[0-9a-f]{8,16} "
-    r"(?:[^/].{0,400}?\btensorrt_llm::|/\S{1,240}(?:tensorrt|nvinfer)\S{0,80}\(\+0x[0-9a-f]+\))"
-)
-"""Of an exception of TensorRT-LLM's, which prints it behind its words."""
-_RAY: Final = re.compile(
-    r"/\S{1,240}(?:\.so[\d.]{0,20}|/raylet|/gcs_server)\((?:_Z\w{1,600})?\+0x[0-9a-f]+\) "
-    r"\[0x[0-9a-f]+\]"
-)
-"""Ray's, which it prints where it gives up."""
 _WHAT: Final = re.compile(r"\s*(?:what\(\)|Message): {1,4}(?P<what>.{1,300})")
 """Of an exception in C++, and of a panic that Rust's color-eyre prints."""
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
@@ -129,6 +104,8 @@ class NativeBlock:
         self._last_first = clue.source in {"Paddle", "backward-cpp"}
         self._apple: AppleThread | None = None
         self._python = DebuggersPython()
+        self._handled: tuple[str | None, NativeCall | None] = (None, None)
+        """What a handler was given: of which signal, and where it hit."""
         if "instance of" in clue.text and (at := clue.text.find("what():")) > 0:
             self._is_message(clue.text[at:])  # somebody pasted it into one line
         if clue.kind in _FREE and ".so!" in clue.text:
@@ -191,6 +168,9 @@ class NativeBlock:
         if self._clue.source == "Android" and self._clue.name is None and "/data/app/" in frame:
             package = _PACKAGE.search(self._last)
             self._clue = replace(self._clue, name=package["name"] if package else None)
+        if "pc=" in frame and self._clue.kind is ClueKind.STACK:
+            signal, place = given_to_handler(self._last)
+            self._handled = (signal or self._handled[0], place or self._handled[1])
         said = words_of_end(self._last)
         if said is not None and self._clue.signal in {None, "SIGABRT"}:
             kind, self._detail = said
@@ -267,10 +247,19 @@ class NativeBlock:
         """Has it waited long enough for another frame?"""
         return self._silent > _PATIENCE
 
+    def lone(self) -> Clue | None:
+        """A debugger's only frame: it tells where, if anything else tells that somebody died."""
+        is_one = self._clue.kind is ClueKind.STACK and self._clue.source == "a debugger"
+        is_one = is_one and len(self._calls) == 1 and not self._clue.native
+        return replace(self._clue, native=tuple(self._calls)) if is_one else None
+
     def close(self) -> Clue | None:
         """The clue with all that came; None for a frame alone: debuggers show it at each stop."""
         listed = self._apple.calls() if self._apple is not None else ()
-        calls = (*self._clue.native, *self._calls, *listed)
+        signal, hit = self._handled
+        if signal is not None:
+            self._clue = replace(self._clue, kind=ClueKind.SIGNAL, signal=signal)
+        calls = (*self._clue.native, *self._calls, *listed, *((hit,) if hit is not None else ()))
         few = (
             0
             if self._clue.detail or self._clue.source == BACKTRACE
@@ -297,28 +286,3 @@ class NativeBlock:
         if clue.kind is ClueKind.STACK and signal is None:
             return of_watchdog(clue) or of_handler(clue)
         return clue
-
-
-def open_headless_stack(line: LogLine) -> NativeBlock | None:
-    """A stack that lost its head, and whose frames have no number or one above nought."""
-    if is_own_frame(line.text):
-        return None  # its phrase says more
-    if HANDLED in line.text or (line.pid is not None and _MPI.match(line.text) is not None):
-        clue = clue_at(line, ClueKind.SIGNAL, "a signal handler")
-    elif (line.tagged or "/raylet/raylet(" in line.text) and _RAY.match(line.text) is not None:
-        clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
-    elif _TOMBSTONE.match(f"{line.name}: {line.text}") is not None:
-        clue = clue_at(line, ClueKind.SIGNAL, "Android")
-    elif _CUT.match(line.text) is not None:
-        clue = clue_at(line, ClueKind.STACK, "a debugger")
-    elif _TENSORRT.match(line.text) is not None:
-        clue = clue_at(line, ClueKind.STACK, "TensorRT-LLM")
-    elif (traced := _VALGRIND.match(line.text)) is not None:
-        clue = replace(clue_at(line, ClueKind.STACK, BACKTRACE), pid=int(traced["pid"]))
-    elif _C10.match(line.text) is not None or _SYMBOLS.match(line.text) is not None:
-        clue = clue_at(line, ClueKind.STACK, BACKTRACE)
-    else:
-        return None
-    block = NativeBlock(clue)
-    block.feed(line)
-    return block

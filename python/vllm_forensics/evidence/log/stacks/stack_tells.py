@@ -32,9 +32,15 @@ _SAYS: Final = re.compile(
 )
 """What glibc and Python print before they end a program, among gdb's arguments."""
 _GIVEN: Final = re.compile(
-    r"[( ](?:sig|signo|signum|sig_?num|signal|signr|sig_?no)=(?P<number>\d{1,2})\b"
+    r"[( ](?:sig|signo|signum|sig_?num|signal|signr|sig_?no)=(?:\w{1,12}@entry=)?"
+    r"(?P<number>\d{1,2})\b"
 )
 """The argument of a signal's handler, as gdb prints it: `crash (sig=7, siginfo=0x…)`."""
+_AT: Final = re.compile(
+    r"[( ]pc=(?:pc@entry=)?0x[0-9a-f]{4,16} "
+    r"<(?P<function>[^<>+]{1,200}(?:<[^<>]{0,200}>)?)\+\d{1,9}>"
+)
+"""Where the signal hit, among a handler's arguments, as gdb prints them: the JVM's."""
 _FATAL: Final = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _NEAR_THE_TOP: Final = 6
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
@@ -56,6 +62,13 @@ def of_handled(clue: Clue, handler: str) -> Clue:
     if signal is None:
         return clue
     return replace(clue, kind=ClueKind.SIGNAL, signal=signal, source=UNNAMED)
+
+
+def given_to_handler(frame: str) -> tuple[str | None, NativeCall | None]:
+    """The fatal signal and the place that stand among the arguments of a frame's function."""
+    given, at = _GIVEN.search(frame), _AT.search(frame)
+    signal = _FATAL.get(int(given["number"])) if given is not None else None
+    return signal, NativeCall(function=at["function"], module=None) if at is not None else None
 
 
 def words_of_end(frame: str) -> tuple[ClueKind, str] | None:

@@ -119,6 +119,12 @@ _ENDS: Final = (
         "process 3",
     ),
     (  # Ceph
+        ": ceph_abort_msg(",
+        r"(?P<detail>\S{1,200}: \d{1,6}: ceph_abort_msg\(.{1,200})",
+        '/src/kv/Pool.cc: 88: ceph_abort_msg("block checksum mismatch")',
+        "SIGABRT",
+    ),
+    (
         "FAILED ceph_assert(",
         r"(?P<detail>FAILED ceph_assert\(.{1,200})",
         "/src/kv/Pool.cc: 88: FAILED ceph_assert(pool->valid())",

@@ -137,6 +137,13 @@ _FAULTS: Final = (
         "serve.exe caused an Access Violation at location 00007FFA7F9E1BF6 in module pool.dll",
         None,
     ),
+    (  # Rust's compiler
+        " interrupted by SIG",
+        r"^(?:error: )?(?P<name>[\w-]{2,40}) interrupted by (?P<signal>SIG[A-Z]{2,6}), "
+        r"printing backtrace",
+        "error: rustc interrupted by SIGSEGV, printing backtrace",
+        None,
+    ),
     (  # Vivado
         "bnormal program termination (",
         r"^Abnormal program termination \((?P<signal>\d{1,2})\)",

@@ -74,6 +74,14 @@ R: Final = Family(
             r"\*\*\* caught (?P<signal>segfault|bus error|illegal operation) \*\*\*",
             " *** caught segfault ***",
         ),
+        Phrase(  # its line below that
+            ClueKind.SIGNAL,
+            ", cause '",
+            r"^\W{0,4}address (?:0x[0-9a-f]{1,16}|\(nil\)), cause '(?P<detail>memory not mapped|"
+            r"invalid permissions)'",
+            "address (nil), cause 'memory not mapped'",
+            signal="SIGSEGV",
+        ),
     ),
 )
 RUBY: Final = Family(

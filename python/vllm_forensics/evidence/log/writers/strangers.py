@@ -103,6 +103,13 @@ MATLAB: Final = Family(
             "        Segmentation violation detected at Wed Jan 14 10:33:05 2026",
         ),
         Phrase(
+            ClueKind.ABORT,
+            "abort() detected at ",
+            r"^\W{0,80}(?P<detail>abort\(\)) detected at \w",
+            "        abort() detected at Wed Jan 14 10:33:05 2026",
+            signal="SIGABRT",
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             "Stack Trace (from fault):",
             r"^\W{0,8}(?P<detail>Stack Trace \(from fault\)):$",
@@ -126,6 +133,12 @@ UNREAL: Final = Family(
 MINIDUMPS: Final = Family(
     source="a debugger",
     phrases=(
+        Phrase(  # whose heading with the reason was left out
+            ClueKind.SIGNAL,
+            " (crashed)",
+            r"^\W{0,4}Thread \d{1,5} \(crashed\)",
+            "Thread 0 (crashed)",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "rash reason:  ",
