@@ -19,6 +19,7 @@ constexpr std::uint64_t kStaticTls = 4096;
 constexpr std::uint64_t kThreadStruct = 2304;  // glibc's struct pthread, x86-64
 constexpr std::uint64_t kLinkMap = 1200;       // ld.so's private part follows the public one
 constexpr int kMaxModules = 8192;
+constexpr std::size_t kMostPath = 4096;
 constexpr std::size_t kBatch = 64;
 
 bool is_readable(const MemoryMap& map) {
@@ -69,14 +70,19 @@ Selection CoreSelector::select() {
   add_elf_headers();
   add_link_maps();
   add_stacks();
+  const std::size_t first_python = chosen_.size();
+  add_python();
   const std::size_t first_data = chosen_.size();
   // Half of what is left for data, so that some is left for what stacks and data point at.
   const std::size_t left = limit_pages_ - std::min(limit_pages_, first_data);
   add_module_data(everything_ ? UINT64_MAX : left / 2 * kPageSize);
   const std::size_t first_hop = chosen_.size();
-  follow(0, first_hop, Reason::one_hop);
+  follow(0, first_python, Reason::one_hop);
+  follow(first_data, first_hop, Reason::one_hop);
   const std::size_t second_hop = chosen_.size();
   follow(first_hop, second_hop, Reason::two_hops);
+  // Last: code points at all that it may ever use.
+  follow(first_python, first_data, Reason::two_hops);
   add_module_data(UINT64_MAX);
   if (everything_) {
     add_everything();
@@ -234,9 +240,28 @@ void CoreSelector::add_link_map_chain(std::uint64_t debug) {
     add_range(at, at + kLinkMap, Reason::link_map);
     const auto name = reinterpret_cast<std::uint64_t>(node.l_name);
     add_range(name, name + kBefore, Reason::link_map);
+    modules_.push_back({node.l_addr, reinterpret_cast<std::uint64_t>(node.l_ld), text_at(name)});
     add_page(reinterpret_cast<std::uint64_t>(node.l_ld), Reason::link_map);
     at = reinterpret_cast<std::uint64_t>(node.l_next);
   }
+}
+
+/// What Python's stacks are read from: it lies several hops from a thread's stack.
+void CoreSelector::add_python() {
+  const std::size_t most = chosen_.size() + limit_pages_ / 8;
+  for (const MemoryRange& range : find_python_memory(*image_.memory, modules_)) {
+    if (chosen_.size() >= most) {
+      return;
+    }
+    add_range(range.start, range.end, Reason::python);
+  }
+}
+
+/// The path of a module; what is longer than a path may be is cut off.
+std::string CoreSelector::text_at(std::uint64_t address) const {
+  std::string text(kMostPath, '\0');
+  text.resize(image_.memory->read(address, reinterpret_cast<std::byte*>(text.data()), kMostPath));
+  return text.substr(0, text.find('\0'));
 }
 
 /// .data, .bss and what ld.so relocated, the smallest first: a module that is mostly data would

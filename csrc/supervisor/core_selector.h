@@ -4,11 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "supervisor/page_set.h"
 #include "supervisor/process_image.h"
+#include "supervisor/python_memory.h"
 
 namespace forensics {
 
@@ -20,6 +22,7 @@ enum class Reason : std::uint8_t {
   link_map,
   thread_data,
   stacks,
+  python,
   module_data,
   one_hop,
   two_hops,
@@ -28,8 +31,8 @@ enum class Reason : std::uint8_t {
 };
 inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::everything) + 1;
 inline constexpr std::array<std::string_view, kReasons> kReasonNames = {
-    "crash_stack", "registers", "elf_headers", "link_map",   "thread_data", "stacks",
-    "module_data", "one_hop",   "two_hops",    "three_hops", "everything"};
+    "crash_stack", "registers",   "elf_headers", "link_map", "thread_data", "stacks",
+    "python",      "module_data", "one_hop",     "two_hops", "three_hops",  "everything"};
 
 /// How much may be kept.
 struct SelectionLimits {
@@ -63,6 +66,7 @@ class CoreSelector {
     bool readable;
   };
 
+  [[nodiscard]] std::string text_at(std::uint64_t address) const;
   [[nodiscard]] const MemoryMap* map_at(std::uint64_t address) const;
   [[nodiscard]] bool is_full() const { return chosen_.size() >= limit_pages_; }
   bool add_page(std::uint64_t address, Reason reason);
@@ -75,6 +79,7 @@ class CoreSelector {
   void add_elf_headers();
   void add_link_maps();
   void add_link_map_chain(std::uint64_t debug);
+  void add_python();
   void add_module_data(std::uint64_t most_bytes);
   void add_everything();
   void follow(std::size_t from, std::size_t to, Reason reason);
@@ -87,6 +92,7 @@ class CoreSelector {
   std::vector<bool> is_target_;  // by map: do pointers into it lead to something worth keeping?
   PageSet seen_;
   std::vector<Chosen> chosen_;
+  std::vector<LoadedModule> modules_;
   Selection result_;
   mutable std::size_t last_map_ = 0;
   std::uint64_t last_page_ = 0;

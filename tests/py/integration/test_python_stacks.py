@@ -1,5 +1,6 @@
 """Both halves of a stack: C++ over Python over C++, in every Python that is here."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.py.integration.crashes import compile_program, leave_core
-from tests.py.integration.tool import Json, triage_in_process
+from tests.py.integration.tool import Json, forensics, triage_in_process
 
 from vllm_forensics.capture.files import map_core
 from vllm_forensics.evidence.core_file import CoreImage
@@ -277,3 +278,39 @@ def told_without_reader(threads: tuple[PythonThread, ...]) -> list[object]:
         (thread.tid, thread.holds_gil, [replace(frame, tier=Tier.NOTES) for frame in thread.frames])
         for thread in threads
     ]
+
+
+BALLAST = """\
+import asyncio, ctypes, email, http.client, json, sys, unittest, xml.dom.minidom
+library = ctypes.CDLL(sys.argv[1])
+held = [{"block": str(number)} for number in range(200_000)]
+
+def step(request):
+    return library.count_elsewhere(request)  # line 6
+
+def serve(depth):
+    return serve(depth - 1) if depth else step(None)  # line 9
+
+serve(20)  # line 11
+"""
+
+
+@pytest.mark.parametrize("python", OWN_READING)
+def test_a_small_core_holds_the_calls_of_the_thread_that_waits(
+    python: str, library: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "ballast.py"
+    program.write_text(BALLAST)
+    report = tmp_path / "report.json"
+
+    forensics(
+        *("run", "--no-store", "--budget", "4", "--format", "json", "--output", report, "--"),
+        *(interpreter(python), program, library),
+        cwd=tmp_path,
+    )
+
+    [crash] = json.loads(report.read_text())["crashes"]
+    threads = ([f for f in one["frames"] if f["kind"] == "python"] for one in crash["threads"])
+    [calls] = filter(None, threads)
+    assert [call["line"] for call in calls] == [6, *[9] * 21, 11]
+    assert not any("Python's calls" in gap["what"] for gap in crash["gaps"])
