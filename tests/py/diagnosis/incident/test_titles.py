@@ -220,3 +220,60 @@ def test_what_a_program_says_it_detected_is_no_change() -> None:
     title = "# slurmstepd: error: Detected 1 oom_kill event in StepId=42.0."
 
     assert incident_of(title, "", "How do I remove it?").first_death.signal == "SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "signal"),
+    [
+        ("# Pool DB crashed, backend process being killed by Linux OOM killer", "backend",
+         "SIGKILL"),
+        ("# arm Docker: Restarting loop - it received signal 11 (exit code 139)", None,
+         "SIGSEGV"),
+        ("# pool container dies with SIGSEGV", "pool", "SIGSEGV"),
+    ],
+)  # fmt: skip
+def test_a_title_of_two_clauses_or_of_a_loop(title: str, name: str | None, signal: str) -> None:
+    death = incident_of(title, "", "It began yesterday on my machine.").first_death
+
+    assert (death.name, death.signal) == (name, signal)
+
+
+def test_a_launchers_advice_to_its_reader_makes_no_lesson() -> None:
+    death = incident_of(
+        "# How can I solve it?",
+        "",
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "=   PID 4242 RUNNING AT n1",
+        "=   EXIT CODE: 9",
+        "=   CLEANING UP REMAINING PROCESSES",
+        "=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES",
+        "This typically refers to a problem with your application.",
+        "Please see the FAQ page for debugging suggestions",
+    ).first_death
+
+    assert (death.pid, death.signal) == (4242, "SIGKILL")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("# [Docs RFC] Describe a process killed", "", "- LOG: server process (PID `NNN`) was "
+         "terminated by signal 9: Killed"),
+        ("# Show kills in CI", "", "Previously one had to inspect the log and look",
+         "for killed by signal 9."),
+    ],
+)  # fmt: skip
+def test_what_is_looked_for_or_left_to_fill_in_is_no_death(lines: tuple[str, ...]) -> None:
+    assert not incidents_of(*lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("[12:15:45] WARNING: pool-server service exited with code 139 (by signal 11).",
+         "pool-server"),
+        ("[06:57:10] INFO: Pool Server finish process received signal 11", "Pool Server"),
+    ],
+)  # fmt: skip
+def test_a_supervisor_names_its_service(line: str, name: str) -> None:
+    assert incident_of("s6-rc: info: service pool: starting", line).first_death.name == name

@@ -14,7 +14,8 @@ _FAULT: Final = r"f(?=[a-z]{0,3}u)(?=[a-z]{0,4}t)[alut]{3,5}"
 """`fault`, and how it is mistyped."""
 _STATUS: Final = r"139|13[2456]"
 _KILLED: Final = (
-    r"killed(?! (?:by (?!oom|the oom|the kernel)|(?:it|the|my|an?|all|off|some|any|other|several|"
+    r"killed(?! (?:by (?!(?:(?:the )?(?:linux |kernel )?oom)|the kernel)|"
+    r"(?:it|the|my|an?|all|off|some|any|other|several|"
     r"many|its|their|your|our)\b|process))"
 )
 """Was, and not: killed another."""

@@ -70,7 +70,8 @@ _DOUBT_IN_CHINESE: Final = lazily(_CHINESE)
 _SUPPOSES: Final = lazily(
     r"(?i)\bif (?:we|i|you|they|one|it) (?:ever |still )?(?:notice|see|get|find|hit|receive)s? "
     r"(?:an? |the )?[`\"'\u201c]?$|"
-    r"\b(?:look|search|grep|watch|check)(?:e?s|ing)?\b.{0,60} for (?:an? |the )?\W{0,3}$"
+    r"\b(?:look|search|grep|watch|check)(?:e?s|ing)?\b.{0,60} for (?:an? |the )?\W{0,3}$|"
+    r"^for $"  # the verb stands in the line above
 )
 """Whoever says so, he has not seen it yet, or does so whenever something happens."""
 _ASKS: Final = lazily(

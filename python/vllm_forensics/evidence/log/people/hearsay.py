@@ -223,10 +223,20 @@ class Hearsay:
         is_believed = not self._is_work or (not self._is_change and is_mine(line.text))
         if is_person and is_believed:
             told = (one for one in found if is_reported(one, form, _end(one, found)))
-            crash = next(told, None)
-            if crash is not None:
-                return _clue(line, crash)
+            clues = [_clue(line, crash) for crash in told]
+            if clues:
+                return _together(clues)
         return replace(_clue(line, found[0]), kind=ClueKind.MENTION, name=None, native=())
+
+
+def _together(clues: Sequence[Clue]) -> Clue:
+    """The first crash of a line that tells a signal; another may tell whose: `crashed, killed`."""
+    first = clues[0]
+    if first.kind is not ClueKind.HEARSAY or first.signal is not None or first.exit is not None:
+        return first
+    ends = (one for one in clues if one.kind is ClueKind.HEARSAY and one.signal is not None)
+    end = next(ends, first)
+    return replace(end, name=end.name or first.name, native=end.native or first.native)
 
 
 def _killed(crash: re.Match[str]) -> str | None:

@@ -100,6 +100,11 @@ _WITNESS: Final = re.compile(
     r"the text was updated successfully|"
     r"\u00b7 (?:description|comment) \u00b7 \d{4}-|\bcommented (?:on|\d{1,2} \w{3,8} ago)\b)"
 )
+_ADVICE: Final = re.compile(
+    r"\*\*\* |=   |This typically refers to a problem with your application|"
+    r"Please see the FAQ page for debugging|[A-Z][A-Z ,.:'!]{11,}$"
+)
+"""What glog, MPICH and whoever shouts say to their reader."""
 _THREAD: Final = re.compile(r"[\w.-]{1,60} \u00b7 description \u00b7 \d{4}-")
 """What a tracker puts above the first words of somebody's report."""
 _THREADS: Final = 2
@@ -190,7 +195,7 @@ def lessons_in(page: Page) -> Lessons:
     quoted = sum(line.startswith(">") for line in head)
     if 2 * quoted < sum(map(bool, head)):  # somebody else's words
         head = [line for line in head if not line.startswith(">")]
-    head = [line for line in head if not line.startswith("*** ")]  # glog's advice to its reader
+    head = [line for line in head if _ADVICE.match(line) is None]
     prose = [line for line in head if is_prose(line) or _HEADING.match(line) is not None]
     taught = sum(len(_LESSON.findall(line)) for line in prose)
     taught += sum(_PAGE.match(line) is not None for line in head)

@@ -92,6 +92,8 @@ _GOES_ON: Final = re.compile(
     r"[\"'`)\u2019\u201d]{0,2},? (?:errors?|messages?|crash(?:es)?|bugs?|issues?|problems?|"
     r"exceptions?|when|while|whenever|during|because|after|if)\b"
 )
+_PLACEHOLDER: Final = re.compile(r"\b(?:PID|pid)[ =:]{1,2}[`<(\[]{1,2}(?:N{2,}|pid|PID)[`>)\]]")
+"""A number that was left out: `(PID `NNN`)`."""
 _GOES_WITHOUT: Final = re.compile(r"[Ff]ailed to import (?:from )?[\w.]{1,80} with \w{1,40}\(")
 """vLLM's warning about its own kernels: what it goes on without."""
 
@@ -117,7 +119,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     before, after = text[max(0, start - _REACH) : start], text[end : end + _REACH]
     if is_code(before, after) or is_supposed(before) or _LECTURE.match(text, 0, start + 1):
         return Voice.SHOWN
-    if _GOES_WITHOUT.search(before) is not None:
+    if _GOES_WITHOUT.search(before) is not None or _PLACEHOLDER.search(text) is not None:
         return Voice.SHOWN
     if is_explained(after, of_message=True) or is_refuted(after):
         return Voice.SHOWN

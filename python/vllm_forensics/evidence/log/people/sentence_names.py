@@ -139,8 +139,13 @@ _THEN: Final = lazily(
 """`Signal 11 received and server down`: what came of the crash tells whose it was."""
 _QUOTED: Final = lazily(r"`(?P<command>[a-z][\w.+-]{1,40} [^`]{1,120})`(?: \w{2,12}ly)?\s{0,2}$")
 """`pool -v` segfaults: what was typed."""
+_GENERIC: Final = (
+    r"docker|podman|lxc|kubernetes|k8s|linux|ubuntu|debian|alpine|windows|init|sidecar|app|web|"
+    r"test|build|single"
+)
+_IS_GENERIC: Final = lazily(rf"(?i)(?:{_GENERIC})$")
 _FIRST_WORD: Final = lazily(
-    r"\W{0,4}(?!(?:docker|kubernetes|k8s|linux|sidecar|init|the|an?|my|our|this|that|your|its|some|"
+    rf"\W{{0,4}}(?!(?:{_GENERIC}|the|an?|my|our|this|that|your|its|some|"
     r"all|any|every|each|many|most|new|old|same|other|another|multiple|several|random|running|when|"
     r"if|after|while|and|or|but|in|on|of|for|with|from|to|as|is|are)\b)"
     r"(?P<first>[a-z][\w.]{1,30}) ",
@@ -239,6 +244,8 @@ def _started_in(text: str) -> str | None:
 
 def _of_two_words(before: str, name: str) -> str | None:
     """`event router pods crash`, and no `Docker container crashes`."""
+    if not before.strip("#* "):  # `pool container dies`
+        return somebody(name) if _IS_GENERIC.match(name) is None else None
     words = _FIRST_WORD.fullmatch(before)
     return f"{words['first']} {name}" if words is not None and somebody(name) else None
 

@@ -29,7 +29,8 @@ _WORK: Final = (
 FORM: Final = r"(?:e|y|s|es|ies|ed|d|ied|ing|ping|ting|ging|er|ers|or)?(?![\w.(:-])"
 """How such a verb ends."""
 _OF_WORK: Final = lazily(
-    r"(?i)^(?:(?:bug|hot)?fix\w{0,3}|feat\w{0,5}|docs?|documentation|test\w{0,3}|chore|refactor|ci|"
+    r"(?i)^(?:(?:bug|hot)?fix\w{0,3}|feat\w{0,5}|docs?(?: rfc)?|documentation|"
+    r"test\w{0,3}|chore|refactor|ci|"
     r"build|perf|style|rfc|proposal|enhancement|idea|add|change|wip|feature[ -]request|fr|"
     r"patch\w{0,5}|how[ -]?to|tutorial|guide|release|tracking|task|CVE-\d{4}-\d{3,8}|"
     r"(?:scenario|case|example)s?(?: \d{1,3})?)(?:\([^)]{1,30}\))?!?$"
@@ -48,7 +49,9 @@ _PRINTED: Final = lazily(
     r"[\w./-]{2,40}: (?:error|fatal|critical|alert|panic): (?=\w)", re.IGNORECASE
 )
 """A program's own words: `poold: error: Detected …`."""
-_WORKS: Final = lazily(rf"(?i)\W{{0,4}}(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})")
+_WORKS: Final = lazily(
+    rf"(?i)\W{{0,4}}(?!restarting\b)(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})"
+)
 _STATES: Final = lazily(
     r"(?i).{1,80}\bbut\b|"
     r"(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|leads? to|"

@@ -30,6 +30,17 @@ _TOLD: Final = (
     ),
     (  # s6
         " (by signal ",
+        r"\b(?P<name>(?!the |The )[\w.-]{1,80}) service exited with code \d{1,3} \(by signal "
+        r"(?P<signal>[1-9]\d?)\)",
+        "WARNING: pool-server service exited with code 139 (by signal 11).",
+    ),
+    (  # Home Assistant
+        " finish process received signal ",
+        r"(?P<name>[A-Z][\w ]{2,60}?) finish process received signal (?P<signal>\d{1,2})\b",
+        "[08:12:45] INFO: Pool Server finish process received signal 11",
+    ),
+    (  # s6
+        " (by signal ",
         r"\b[Ss]ervice (?:(?P<name>[\w.-]{1,80}) )?exited with code \d{1,3} \(by signal "
         r"(?P<signal>[1-9]\d?)\)",
         "Service serve exited with code 256 (by signal 9)",
