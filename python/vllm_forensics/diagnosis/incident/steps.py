@@ -186,6 +186,11 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
 """Where the cause's words tell which of its class it is; the first that fits decides."""
 
 
+_POD: Final = re.compile(r"CrashLoopBackOff|\d/\d {1,80}(?:Init:)?Error\b|Exit Code: {1,12}\d")
+_OF_PODS: Final = (
+    "kubectl logs POD --previous    # the last words of the container that ended",
+    "kubectl describe pod POD    # its status, its signal, its limits and its events",
+)
 _WHO_EXITS: Final = (
     "strace -f -k -e trace=exit_group COMMAND    # the stack of the call that leaves with 0",
     "grep -rnE 'sys[.]exit|os[.]_exit|exit[(]0' SOURCES    # who may have called it",
@@ -200,6 +205,7 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         told: the clues to it.
 
     """
+    words = [clue.text for clue in told]
     elsewhere = steps_of_platform(death, told)
     if elsewhere is not None:
         return elsewhere
@@ -215,6 +221,8 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         steps = (_NAME_IT.format(module=death.module), *steps)
     if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
         steps = _WHO_SENDS
+    if death.cause.kind is CauseClass.UNKNOWN and any(map(_POD.search, words)):
+        steps = (*_OF_PODS, *steps[:1])
     if death.cause.kind is CauseClass.UNKNOWN and death.exit == 0:
         steps = _WHO_EXITS
     if death.cause.kind is CauseClass.ABORT_EXCEPTION and death.signal == "SIGKILL":

@@ -37,6 +37,8 @@ RAISED = (
         ),
         (("kernel: a[1]: segfault at 48 ip 10 sp 2 error 4 in x.so[10+20]",), "--symbols PLACE"),
         (("Segmentation fault",), "forensics run"),
+        (("pool-7f9c  0/1  CrashLoopBackOff  25  1h",), "kubectl logs POD --previous"),
+        (("    Last State: Terminated", "      Exit Code:    1"), "kubectl logs POD --previous"),
     ],
 )
 def test_the_first_step_fits_the_cause(lines: tuple[str, ...], step: str) -> None:
