@@ -57,7 +57,13 @@ _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
 _OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel"}
 """Who died where its own record of a fault names no process."""
-_INTERPRETERS: Final = {"Ruby": "ruby", "MATLAB": "MATLAB", "R": "R"}
+_INTERPRETERS: Final = {
+    "Ruby": "ruby",
+    "MATLAB": "MATLAB",
+    "R": "R",
+    "Julia": "julia",
+    "Java": "java",
+}
 """Who prints such a report of itself, whatever a title says that it ran."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import pairwise
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.where import TITLE
@@ -38,6 +38,7 @@ _GO: Final = re.compile(
 )
 """The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
 
+_LOADER: Final = re.compile(r"dyld|libdyld\.dylib")
 _HOSTED: Final = re.compile(
     r"(?:github|gitlab|bitbucket)\.(?:com|org)/[\w.-]{1,60}/(?P<name>[\w.-]{1,60}?)(?=/|\.[(\w])"
 )
@@ -50,28 +51,29 @@ def program_of(calls: Sequence[NativeCall]) -> str | None:
     Go names it after the folder of its package `main`; where that is cut off, it is the outermost
     repository whose code is no copy of another's.
     """
+    return next(filter(None, _programs(calls)), None)
+
+
+def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
+    """What may be the program's name, the surest first."""
     mains = (
         _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
     )
-    if (go := next(filter(None, mains), None)) is not None:
-        return go["name"]
+    yield from (go["name"] for go in filter(None, mains))
     hosted = (_HOSTED.match(call.function or "") for call in reversed(calls) if _is_own(call))
-    if (repository := next(filter(None, hosted), None)) is not None:
-        return repository["name"]
+    yield from (repository["name"] for repository in filter(None, hosted))
+    yield from filter(_PROGRAM.fullmatch, _mains(calls))
     modules = [call.module for call in calls if call.module is not None]
-    if (product := next(filter(None, map(_PRODUCT.fullmatch, modules)), None)) is not None:
-        return product["name"]
-    if (windows := _windows_program(calls, modules)) is not None:
-        return windows
-    if (module := _go_module(calls)) is not None:
-        return module
+    yield from (product["name"] for product in filter(None, map(_PRODUCT.fullmatch, modules)))
+    yield _windows_program(calls, modules)
+    yield _go_module(calls)
     if any(map(_LIBRARY.fullmatch, modules)):
-        found: Iterator[str] = filter(_PROGRAM.fullmatch, modules)
+        yield from filter(_PROGRAM.fullmatch, modules)
     else:  # macOS's frameworks have no suffix either, but capitals; Windows' libraries no hyphen
-        own = (call.module for call in calls if call.is_program and call.module is not None)
-        found = chain(own, filter(_HYPHENED.fullmatch, modules))
-    told = next(found, "python" if any(map(_EXTENSION.fullmatch, modules)) else None)
-    return told or _interpreter(calls)
+        yield from (call.module for call in calls if call.is_program)
+        yield from filter(_HYPHENED.fullmatch, modules)
+    yield "python" if any(map(_EXTENSION.fullmatch, modules)) else None
+    yield _interpreter(calls)
 
 
 def _go_module(calls: Sequence[NativeCall]) -> str | None:
@@ -86,6 +88,14 @@ def _interpreter(calls: Sequence[NativeCall]) -> str | None:
     own = (call.function or "" for call in calls if call.module is None)
     found = next(filter(None, map(_INTERPRETERS.match, own)), None)
     return {"Perl": "perl", "zend": "php", "rb": "ruby", "Rf": "R"}[found[1]] if found else None
+
+
+def _mains(calls: Sequence[NativeCall]) -> Iterator[str]:
+    """The module of the function main, which no library has; or of what macOS's loader called."""
+    for above, call in pairwise(calls):
+        if call.function == "start" and _LOADER.fullmatch(call.module or "") is not None:
+            yield above.module or ""
+    yield from (call.module or "" for call in calls if call.function in {"main", "_main"})
 
 
 def _is_own(call: NativeCall) -> bool:

@@ -33,6 +33,9 @@ _MEMBER: Final = re.compile(
     r"\s{0,40}\"[Nn]ame\": {0,2}\"/?(?P<name>[A-Za-z0-9][\w.-]{0,80})\",?\s*$"
 )
 """Of a container's status in JSON."""
+_PLAIN: Final = re.compile(r"(?P<depth>\s{0,40}(?:- )?)name: (?P<name>[a-z0-9][\w.-]{0,80})\s*$")
+_TERMINATED: Final = re.compile(r"\s{1,40}(?:exitCode|reason): \S")
+"""The same in YAML."""
 _CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
 _HEADING: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9.-]{1,60})\s*$")
 _STATE: Final = re.compile(r"\s{2,16}(?:Last )?State: ")
@@ -92,10 +95,20 @@ def _container(lines: Sequence[str], at: int) -> str | None:
         if heading is not None and _STATE.match(lines[near + 1]) is not None:
             return heading["name"]
     if '"' not in lines[at]:
-        return None
+        return _member(lines, at)
     above, below = lines[max(0, at - _REACH) : at], lines[at + 1 : at + 1 + _OF_CONTAINER]
     members = filter(None, map(_MEMBER.match, (*reversed(above), *below)))
     return next((one["name"] for one in members), None)
+
+
+def _member(lines: Sequence[str], at: int) -> str | None:
+    """The container's name in YAML: of a lesser depth, and in kubectl's order behind its state."""
+    depth = len(lines[at]) - len(lines[at].lstrip(" "))
+    if not depth or not _TERMINATED.match(lines[at]):
+        return None
+    near = (*lines[at + 1 : at + 1 + _REACH], *reversed(lines[max(0, at - _REACH) : at]))
+    found = filter(None, map(_PLAIN.match, near))
+    return next((one["name"] for one in found if len(one["depth"]) < depth), None)
 
 
 def _is_of_record(clue: Clue) -> bool:

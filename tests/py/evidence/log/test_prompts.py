@@ -368,3 +368,36 @@ def test_whoever_opened_an_issue_reports_whatever_others_explain() -> None:
 )
 def test_what_is_missing_after_a_crash_is_none(text: str) -> None:
     assert incident(text) is None
+
+
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        (
+            "Received signal 11\npool(+0x1234) [0x55d0c2e80048]\npool(main+0x12) [0x55d0c2e8014]\n",
+            "pool",
+        ),
+        (
+            "Crash: signal 11\n 0   pool        0x000000010a4e0f42 take + 18\n"
+            " 1   libdyld.dylib   0x00007fff204e0f42 start + 1\n",
+            "pool",
+        ),
+        (
+            "Reading symbols from ./pool...done.\n[New LWP 42]\n"
+            "Program terminated with signal 11, Segmentation fault.\n",
+            "pool",
+        ),
+        (
+            "    lastState:\n      terminated:\n        exitCode: 139\n        reason: Error\n"
+            "    name: pool\n",
+            "pool",
+        ),
+        (
+            "# A fatal error has been detected by the Java Runtime Environment:\n#\n"
+            "#  SIGSEGV (0xb) at pc=0x00007f1b2c3d4e5f, pid=4242, tid=4243\n",
+            "java",
+        ),
+    ],
+)
+def test_records_and_stacks_name_the_program(log: str, name: str) -> None:
+    assert death(log).name == name

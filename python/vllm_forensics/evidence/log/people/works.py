@@ -23,7 +23,8 @@ CHANGING: Final = (
 """What is done in changes."""
 _WORK: Final = (
     r"(?:mak|mov|report|install|generat|dump|print|show|display|log|trac|turn|convert|set|stop|test|"
-    r"check|return|rais|updat|upgrad|us|chang|creat|drop|call|hook|perform|always|never|run|tri)"
+    r"check|return|rais|updat|upgrad|us(?!e[ -]after)|chang|creat|drop|call|hook|perform|always|"
+    r"never|run|tri)"
 )
 """Verbs of changes that are nouns as well: `Update to 2.0 crashes`."""
 FORM: Final = r"(?:e|y|s|es|ies|ed|d|ied|ing|ping|ting|ging|er|ers|or)?(?![\w.(:-])"
@@ -54,6 +55,7 @@ _WORKS: Final = lazily(
 )
 _STATES: Final = lazily(
     r"(?i).{1,80}\bbut\b|"
+    r"\w{2,20}ed .{1,60}\band (?:now )?(?:[\"'`\u201c]|got|get|it|still|crash|segf)|"
     r"(?:\w{2,20}ing |\w\S{0,40} (?:\S{1,60} ){1,12}?)(?:causes?|caused|leads? to|"
     r"results? in|triggers|gives|throws|ends in|makes|is|was|(?<!to )gets?|got|segfaults|crashes|"
     r"aborts|dies|fails)\b"

@@ -82,6 +82,7 @@ def crash_in(text: str) -> re.Match[str]:
         "About a crash in poolview, please help",
         "Absturz beim Laden",
         "[TEST] The pool test sometimes crashes",
+        'installed pool 4.0.0 and "Segmentation fault: 11" error',
         "\u8fd0\u884c\u65f6\u51fa\u73b0Illegal instruction\u9519\u8bef",
         "\u670d\u52a1\u610f\u5916\u5d29\u6e83",
     ],
