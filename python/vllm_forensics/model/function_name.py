@@ -25,6 +25,9 @@ _SCOPE: Final = re.compile(r"(?: (?:const|volatile|noexcept)| ?&{1,2})*::")
 _RETURNED: Final = re.compile(r"[^()]{0,200} \([*&]+(?=\w)")
 """A function that returns one: `void (*f(int))(long)`."""
 
+_ASSEMBLIES: Final = "PublicKeyToken="
+_BRACKETS: Final = re.compile(r"\[[^][]*\]")
+""".NET's: the types that a generic one was made for, each with the assembly that holds it."""
 _OBJECTIVE_C: Final = re.compile(r"(?:__\d{1,4})?[-+]\[")
 """A method, or a block within: `-[Pool take]`, `__12-[Pool take]_block_invoke`."""
 
@@ -41,6 +44,8 @@ def plain_name(function: str) -> str:
         return simple[1]
     if _OBJECTIVE_C.match(function) is not None:
         return function
+    while _ASSEMBLIES in function and _BRACKETS.search(function) is not None:
+        function = _BRACKETS.sub("", function).replace("[]", "")
     name = (
         _NOISE.sub("", function).replace("std::__1::", "std::").replace("std::__cxx11::", "std::")
     )

@@ -65,6 +65,9 @@ _ENDS: Final = re.compile(
 )
 """The last functions of the C library, of Go, Qt, V8 and Node."""
 _ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur)\w{0,12}fail")
+_ASSERTS: Final = re.compile(r"(?:\w+::)*_*[a-z]{1,12}_?[Aa]ssert(?:_?[A-Z]?[a-z]{1,12})?")
+"""A program's own function for it, `nsAssertDebug`: below what ended the program it is no place."""
+_ENDED: Final = re.compile(r"__assert_\w{1,20}$|_{0,2}(?:GI_)?abort$")
 _PRINTERS: Final = re.compile(
     rf"uwsgi_(?:backtrace|segfault)|absl::|{_LOGS}|"
     r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
@@ -150,11 +153,18 @@ def _below_a_check(calls: tuple[NativeCall, ...], start: int) -> int:
     """Where the caller of a failed check stands that aborted, or threw what nobody caught."""
     for at in range(start, len(calls) - 1):
         name = calls[at].function or ""
-        if _ASSERTION.search(name) is not None:
+        if _ASSERTION.search(name) is not None or _ends_by_assertion(calls, at):
             start = at + 1
         elif not (_HANDLERS.match(name) or _FUNCTIONS.fullmatch(name)):
             break
     return start
+
+
+def _ends_by_assertion(calls: tuple[NativeCall, ...], at: int) -> bool:
+    """Is it a program's own function for assertions, which ended it?"""
+    above = calls[at - 1].function if at else None
+    is_end = _ENDED.match(above or "") is not None
+    return is_end and _ASSERTS.fullmatch(calls[at].function or "") is not None
 
 
 def gives_up(call: NativeCall) -> bool:

@@ -583,3 +583,64 @@ def test_cephs_own_abort_is_no_place_and_its_message_is_read() -> None:
     )
 
     assert (first.cause.kind, first.function) == (CauseClass.ABORT_EXCEPTION, "Pool::take")
+
+
+def test_a_programs_own_assertion_below_libcs_is_no_place() -> None:
+    first = death(
+        "#0  0x00007fa366a19337 in raise () from /lib64/libc.so.6\n"
+        "#1  0x00007fa366a1ab68 in abort () from /lib64/libc.so.6\n"
+        "#2  0x00007fa366a12202 in __assert_fail () from /lib64/libc.so.6\n"
+        '#3  0x00000000008d7c0e in poolAssertDebug (ok=false, file=0x9b2490 "/src/pool.c")\n'
+        "    at /src/log.c:777\n"
+        "#4  0x000000000083b517 in take (block=0x7fa33439cef0) at /src/pool.c:2354\n"
+    )
+
+    assert (first.cause.kind, first.function) == (CauseClass.ABORT_EXCEPTION, "take")
+
+
+def test_dotnets_types_of_a_generic_one_are_no_part_of_its_name() -> None:
+    assembly = "System.Private.CoreLib, Version=10.0.0.0, Culture=neutral, PublicKeyToken=7cec85d7"
+    first = death(
+        "Fatal error.\nSystem.AccessViolationException: Attempted to read or write protected "
+        "memory. This is often an indication that other memory is corrupt.\n"
+        f"   at Pool.Blocks`1[[System.ValueTuple`1[[System.__Canon, {assembly}]], {assembly}]]"
+        ".Take()\n"
+        "   at Pool.Serve.Main()\n"
+    )
+
+    assert first.function == "Pool.Blocks`1.Take"
+
+
+def test_googles_console_names_the_app_and_no_process() -> None:
+    first = death(
+        "*** *** *** *** *** *** *** ***\npid: 0, tid: 0 >>> org.example.serve <<<\n\nbacktrace:\n"
+        "  #00  pc 00000000000aa250  /data/app/org.example.serve-QDzegF==/lib/arm64/libpool.so\n"
+    )
+
+    assert (first.cause.kind, first.name, first.pid) == (
+        CauseClass.NATIVE_FAULT,
+        "org.example.serve",
+        None,
+    )
+    assert first.module == "libpool.so"
+
+
+def test_a_header_of_libcxx_has_no_extension() -> None:
+    first = death(
+        "2026.01.15 11:59:33.939867 [ 66337 ] {} <Fatal> BaseDaemon: (version 21.1.2.15) (from "
+        "thread 55832) (query_id: 168A45) Received signal Segmentation fault (11)\n"
+        "2026.01.15 11:59:33.946014 [ 66337 ] {} <Fatal> BaseDaemon: 3. ./obj/../contrib/libcxx/"
+        "include/functional:1853: ns::Pool::take(std::__1::function<void (ns::Block&)>) @ 0>\n"
+    )
+
+    assert first.function == "ns::Pool::take"
+
+
+def test_a_library_with_an_offset_behind_it_is_named_without() -> None:
+    first = death(
+        "Program received signal SIGSEGV, Segmentation fault.\n"
+        "#0  /lib/x86_64-linux-gnu/libc.so.6(+0x43090) [0x7f5572168090]\n"
+        "#1  0x7f54c452c7e1 in ns::Pool::take(double) from /tmp/usr/lib/./libpool.so.7+0x131\n"
+    )
+
+    assert (first.function, first.module) == ("ns::Pool::take", "libpool.so.7")

@@ -17,7 +17,7 @@ _MARK: Final = lazily(
     r"(?P<address>[\[(]?(?:0x[0-9a-fA-F]{5,16}|[0-9a-fA-F]{8,16}(?![\w-]))[\])]?[: ]\s{0,8}"
     r"(?:- |in |@ )?)?"
 )
-_SOURCE: Final = r"[^\s()\[\]]{0,240}\.\w{1,5}"
+_SOURCE: Final = r"(?:[^\s()\[\]]{0,240}\.\w{1,5}|[^\s()\[\]]{0,240}/include/[a-z_]{2,30})"
 _SHAPES: Final = (
     # serve(ns::f(int) const+0x12) [0x5581c0de1234]
     lazily(

@@ -140,7 +140,8 @@ DEBUGGERS: Final = (
         writer="gdb",
         example="#0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so",
         pattern=rf"\s*(?:#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{{8,16}} in ){_GDB}"
-        r"[^\n]{0,800}?\)(?: (?:from|at(?= \S{1,240}\.so[\d.]{0,12}$)) (?P<module>\S{1,240})|"
+        r"[^\n]{0,800}?\)(?: (?:from|at(?= \S{1,240}\.so[\d.]{0,12}$)) (?P<module>\S{1,240}?)"
+        r"(?:\+0x[0-9a-f]{1,8})?(?!\S)|"
         r" at (?:(?P<file>\S{1,240}?):(?P<line>\d{1,7})(?!\S)|\S)| *$)",
         begins="[#0]",
         holds="(",

@@ -101,7 +101,7 @@ HANDLERS: Final = (
         writer="Unreal",
         example="0x00007ff7c83bb99b Serve.exe!FPool::Take() [d:\\src\\pool.h:88]",
         pattern=r"[\s`]{0,8}(?:(?:\w{1,20}\s{1,14}){0,3}\[Callstack\] )?"
-        r"(?:0x[0-9a-f]{8,16} )?(?P<module>[\w.+-]{1,80})!"
+        r"(?:0x[0-9a-f]{8,16} )?(?P<module>\w[\w.+-]{0,79})!"
         r"(?P<function>[A-Za-z_~`][^\[\]\n]{0,400}?)(?:\(\))? \[[^\]]{0,300}\][`\s]{0,6}$",
         begins=r"[`\[\w]",
         holds=" [",

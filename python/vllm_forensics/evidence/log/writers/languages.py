@@ -124,6 +124,12 @@ ANDROID: Final = Family(
             r"\(\w{1,20}\), (?P<detail>fault addr \S{1,20})",
             "signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x48",
         ),
+        Phrase(  # Google's console leaves out all else
+            ClueKind.SIGNAL,
+            "tid: 0 >>> ",
+            r"^pid: 0, tid: 0 >>> (?P<name>\S{1,120}) <<<$",
+            "pid: 0, tid: 0 >>> example.serve <<<",
+        ),
     ),
 )
 BACKWARD: Final = Family(
