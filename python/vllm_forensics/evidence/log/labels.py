@@ -22,6 +22,10 @@ _PROGRAM: Final = re.compile(
     r"[\W_]{0,6}(?i:(?:app(?:lication)?|process|program|image|exe(?:cutable)?|binary)[ _]?"
     r"(?:name|path|file)?)[\"'`*]{0,3}[ \t]{0,8}[:=][ \t]{1,20}" + _NAME % "program"
 )
+_FORM: Final = re.compile(
+    r"[\W_]{0,6}(?i:app(?:lication)?|program|executable|software)(?: name)?[\"'`*]{0,3}: "
+    r"(?P<program>[A-Za-z][\w.+-]{2,40})(?= v?\d|\W{0,4}$)"
+)
 _COMMAND: Final = re.compile(
     r"[\W_]{0,6}(?i:proc[ _]?cmdline|cmdline|command[ _]?line)[\"'`*]{0,3}[ \t]{0,8}[:=][ \t]{1,20}"
     r"(?P<command>\S.{0,300})"
@@ -63,6 +67,12 @@ _LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS)
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
+
+
+def labelled_program(line: str) -> str | None:
+    """The program that a line of a form names: `Application: poolview`."""
+    match = _FORM.match(line)
+    return match["program"] if match is not None else None
 
 
 def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:

@@ -13,7 +13,9 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.people.crash_names import DEATH, is_verb
 from vllm_forensics.evidence.log.people.prose import Voice, voice_of
+from vllm_forensics.evidence.log.people.sentence_names import process_named
 from vllm_forensics.evidence.log.phrases import clue_at, signal_in
 from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind
 
@@ -127,10 +129,16 @@ def read_unnamed(line: LogLine) -> Clue | None:
         clue,
         signal=signal_in(match["number"] or match["short"] or _word(match["name"])),
         pid=int(who["pid"]) if who is not None else None,
-        name=who["name"].lower() if who is not None else None,
+        name=who["name"].lower() if who is not None else _subject(text),
         of_another=is_parents,
         detail=text[match.start() :].strip()[:200],
     )
+
+
+def _subject(text: str) -> str | None:
+    """Who died, where the line is a sentence that begins with him: `uWSGI process got …`."""
+    death = DEATH.search(text)
+    return process_named(death, is_verb=is_verb(death)) if death is not None else None
 
 
 def _word(name: str) -> str:

@@ -330,6 +330,13 @@ def test_windows_statuses_name_their_causes(line: str, kind: CauseClass, signal:
         "- the engine no longer crashes with signal 11",
         "The worker exits with code 7 if the configuration is wrong.",
         "all workers exited with code 0",
+        "# Upload aborted by the user",
+        "# Connection was killed after the restart",
+        "# Collect and publish crash report data",
+        "# Things that can make the pool crash",
+        "ld: error: undefined symbol: take_block",
+        "ld.lld: error: undefined symbol: take_block",
+        "# Connection aborts after a minute",
         "(poolview:4242): Gtk-CRITICAL **: 08:12:45.123: gtk_widget_show: assertion failed",
     ],
 )

@@ -132,3 +132,11 @@ def test_who_signs_its_line_without_a_date_is_named(mark: str) -> None:
     (clue,) = parse_incident_log([line.encode()]).clues
 
     assert (clue.signal, clue.name, clue.pid) == ("SIGABRT", "systemd", 1)
+
+
+def test_who_a_sentence_of_a_machine_begins_with_is_who_died() -> None:
+    text = "uWSGI process got Segmentation Fault"
+
+    (clue,) = parse_incident_log([text.encode()]).clues
+
+    assert clue.name == "uWSGI"

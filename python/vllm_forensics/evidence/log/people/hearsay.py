@@ -223,7 +223,7 @@ class Hearsay:
         is_believed = not self._is_work or (not self._is_change and is_mine(line.text))
         if is_person and is_believed:
             told = (one for one in found if is_reported(one, form, _end(one, found)))
-            clues = [_clue(line, crash) for crash in told]
+            clues = [_clue(line, crash) for crash in filter(_is_somebodys, told)]
             if clues:
                 return _together(clues)
         return replace(_clue(line, found[0]), kind=ClueKind.MENTION, name=None, native=())
@@ -239,8 +239,20 @@ def _together(clues: Sequence[Clue]) -> Clue:
     return replace(end, name=end.name or first.name, native=end.native or first.native)
 
 
+def _is_somebodys(crash: re.Match[str]) -> bool:
+    """Is it said of whom, where a word is said of jobs and commands as well?"""
+    if crash.re is not CRASH or not crash[0].lower().startswith("abort"):
+        return True
+    return process_named(crash, is_verb=True) is not None
+
+
 def _killed(crash: re.Match[str]) -> str | None:
-    """The signal of who runs out of a machine's or a container's memory, and no GPU's."""
+    """The signal of who runs out of a machine's or a container's memory, and no GPU's.
+
+    And of an `abort`, which the verb does not name.
+    """
+    if crash[0].lower() == "abort":
+        return "SIGABRT"
     is_killed = crash.re is MEMORY and _OF_MACHINE.search(crash.string) is not None
     return "SIGKILL" if is_killed else None
 

@@ -23,7 +23,7 @@ _NOBODY: Final = lazily(
     # what a thing is, and not whose name it is
     r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
     r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
-    r"shell|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
+    r"shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
     r"window|button|model|page|box|site|\w+\(\))$"
 )
 _OCCASIONS: Final = lazily(

@@ -38,6 +38,15 @@ _HANDLERS_OWN: Final = re.compile(
 """What crash handlers print besides."""
 
 
+_PLAIN: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,5}[.!]?")
+_QUESTION: Final = re.compile(
+    r"(?i)\W{0,8}(?:what happen(?:ed|s)|actual (?:behaviou?r|results?)|describe the bug|"
+    r"description|observed(?: behaviou?r)?|current behaviou?r|"
+    r"problem(?: description)?|issue|summary)\W{0,6}"
+)
+"""What a bug report's form asks."""
+
+
 class Page:
     """The lines of a text, of which each knows the fence that it stands in."""
 
@@ -72,6 +81,14 @@ class Page:
                     start -= 1
                 return " ".join(lines[start : end + 1])
         return ""
+
+
+def is_answer(page: Page, at: int) -> bool:
+    """Is the line what somebody answered to a form's question, in words of his own?"""
+    if page.is_fenced(at) or _PLAIN.fullmatch(page.lines[at]) is None:
+        return False
+    above = next(filter(None, map(str.strip, reversed(page.lines[max(0, at - 3) : at]))), "")
+    return _QUESTION.fullmatch(above) is not None
 
 
 def is_fence(line: str) -> bool:

@@ -25,7 +25,7 @@ from vllm_forensics.evidence.log.people.doubt import (
 )
 from vllm_forensics.evidence.log.people.killers import has_killer
 from vllm_forensics.evidence.log.people.prose import Voice, voice_of
-from vllm_forensics.evidence.log.people.works import CHANGING, DEALING, FORM
+from vllm_forensics.evidence.log.people.works import CHANGING, DEALING, FORM, opens_with_a_noun
 
 _GAP: Final = (
     r"(?: (?!causes?|caused|leads?|results?|triggers|makes|gives|throws|gets?|got|and|then|but|now|"
@@ -55,7 +55,7 @@ _RECORDED: Final = lazily(
 _ATTRIBUTE: Final = lazily(
     r"[ -](?!\w{2,20}(?:ing|ed|ly)\b|(?:on|when|in|with|while|after|error|at|or|and|for|during|"
     r"issue|bug|crash|problem|exception|fault|failure|signal|message|attempt|loop|core|from|due|by|since|my|"
-    r"as|if|upon|before|because|but|so|then|that|which|who|the|an|this|these|it|every|each|all|any|"
+    r"down|out|off|up|as|if|upon|before|because|but|so|then|that|which|who|the|an|this|these|it|every|each|all|any|"
     r"only|just|still|again|also|even|not|now|here|there|today|inside|within|into|between|without|"
     r"through|over|under|near|via|per|to|of|unless|until|where|whenever|like|despite|twice|once|"
     r"avec|lors|quand|beim?|mit|nach|wenn|con|cuando|com|quando|"
@@ -83,10 +83,20 @@ _OCCASION: Final = lazily(
     rf"\b(?:cause|reason|type)s?{_OF_ANY} (?:[\w-]{{1,20}} ){{0,3}}$"
 )
 """The crash is when something else takes place, or should."""
-_SUPPOSED: Final = lazily(r"(?i)\W{0,4}(?:what )?(?:happens )?(?:when|if)(?: [\w'-]{1,20}){1,4} $")
-"""All of a title but the crash: what is to be done then?"""
+_SUPPOSED: Final = lazily(
+    r"(?i)\W{0,4}(?:(?:what )?(?:happens )?(?:when|if)(?: [\w'-]{1,20}){1,4} |"
+    r"(?:[\w'-]{1,20} ){1,3}(?:that|which) )$"
+)
+"""All of a title but the crash: what is to be done then, or of which kind is what it is about?"""
 _MANY: Final = lazily(r"(?i)^\W{0,4}(?:many|most|all|any|various|certain)(?: \w{2,15}){0,2} $")
 """Crashes as such: `Many program crashes remain unreported`."""
+_LINK: Final = lazily(
+    r"(?i)\b(?:connection|session|socket|stream|quer(?:y|ies)|transaction|request|tunnel|channel|"
+    r"link|websocket|pipe|handshake|lock)s?"
+    r"(?: (?:is|was|were|has|have|had|been|being|gets?|got)){0,2} $"
+)
+_OF_LINKS: Final = lazily(r"(?i).*(?:kill|clos|unexpected|abort|die|terminat|end|exit|without)")
+"""`Connection was killed`: no process was."""
 _ABSENT: Final = lazily(
     r"(?i)\W{0,4}(?:bug: |\[bug\] )?(?:no|missing) (?:[\w-]{1,20} ){1,4}"
     r"(?:when(?:ever)?|if|after|on) "
@@ -100,7 +110,8 @@ _NOTICED: Final = lazily(
 )
 """What somebody noticed when it happened did happen."""
 _MAY: Final = lazily(
-    r"(?i)\b(?:(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
+    r"(?i)\b(?:that (?:can|could|may|might) (?:make|cause) (?:[\w-]{2,20} ){1,3}(?:to )?|"
+    r"(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
     r"(?:must|ha(?:s|ve|d) to|needs? to) (?:get |then )?|"
     r"(?:ensure|make sure|want|wish|expect(?:ed)?)s?\b(?: [\w'-]{1,15}){1,5} |"
     r"\bexpect, )\W{0,3}$"
@@ -123,13 +134,16 @@ _SAW: Final = lazily(
     r"raise[sd]?|outputs?|produces?|gives?|gave|received?|caused|causing|"
     rf"(?<!to )causes?(?!{_OF_ANY}\b)|"
     r"leads? to|led to|results? in|resulted in|there (?:is|are|was|were)|it['\u2019]s|"
-    r"its(?= \W{0,3}$)|this is|"
+    r"its(?= \W{0,3}$)|this is|turn(?:s|ed) out to be|"
     r"due to|because of|triggers?|triggered|shows?|says?|said|prints?|printed|reports?|reported|"
     r"do(?:es)?|did|\bit will|(?:seems?|seemed|appears|appeared|started|starts|keeps|kept) to|"
     r"(?:end(?:s|ed)?|die[sd]?|dying|crash(?:es|ed|ing)?|fail(?:s|ed|ing)?|exit(?:s|ed)?|"
     r"abort(?:s|ed)?|clos(?:es|ed))"
     r"(?:,| \w+)? (?:with|in|of|by|after|due to|because of))\b[^.;:]{0,40}$|"
-    r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$"
+    r"\bha(?:ve|s|d|ving) (?:[\w-]{1,15} ){0,2}$|"
+    r"\b(?:g[eo]ts?|getting|saw|sees?|seeing|receive[sd]?|with|produces?|throws?|shows?|prints?|"
+    r"gives?|gave|returns?) (?:[\w-]{1,15} ){0,3}?(?:errors?|messages?|outputs?|exceptions?)\b"
+    r"[^.;\n]{0,60}:[\s`'\"*]{0,4}$"
 )
 """Stands before the crash's name where somebody saw it."""
 _MINE: Final = lazily(
@@ -149,6 +163,7 @@ _HAPPENED: Final = lazily(
     r"(?i)[^.;:]{0,20}? (?:(?:is|was|are|were|gets|got) (?:raised|thrown|reported|triggered|seen)|"
     r"occurred|happened|happens|occurs)\b"
 )
+_QUOTES: Final = set("\"'`\u201c")
 _ALTERNATIVE: Final = lazily(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
 """One of several things that there may have been."""
 
@@ -210,20 +225,30 @@ def _is_object(crash: re.Match[str], before: str, after: str) -> bool:
     if (
         is_denied(before)
         or is_refuted(after)
-        or any(one.search(before) is not None for one in (_MENDING, _MAY, _PROVOKED))
+        or (_MENDING.search(before) is not None and not opens_with_a_noun(crash.string))
+        or any(one.search(before) is not None for one in (_MAY, _PROVOKED))
+        or (_LINK.search(before) is not None and _OF_LINKS.match(crash[0]) is not None)
         or _ABSENT.match(before) is not None
         or (_OCCASION.search(before) is not None and _NOTICED.search(before) is None)
     ):
         return True
-    if crash[0][:4].lower() == "core" and _MAKING.search(before) is not None:
+    if _is_counted_or_made(crash, before, after):
         return True
-    if _RECORDED.match(after) is not None:
-        return True
-    if crash[0].lower() == "killed" and is_of_any(before):
-        return True
-    if _MANY.search(before) is not None and crash[0].endswith("s") and not is_mine(before):
-        return True
-    return not is_verb(crash) and _DEALS.match(after) is not None
+    is_noun = not is_verb(crash) or crash[0].lower() == "crash"
+    return is_noun and _DEALS.match(after) is not None
+
+
+def _is_counted_or_made(crash: re.Match[str], before: str, after: str) -> bool:
+    """Is it a dump that is made, a kind of end that is counted, of many, or a program's name?"""
+    name = crash[0].lower()
+    is_program = name == "crash" and before[-1:] in _QUOTES and after.startswith(": ")
+    return (
+        is_program
+        or (name[:4] == "core" and _MAKING.search(before) is not None)
+        or _RECORDED.match(after) is not None
+        or (name == "killed" and is_of_any(before))
+        or (name.endswith("s") and _MANY.search(before) is not None and not is_mine(before))
+    )
 
 
 def _is_attribute(crash: re.Match[str], after: str) -> bool:

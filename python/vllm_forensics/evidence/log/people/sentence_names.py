@@ -95,13 +95,14 @@ _FAR: Final = 200
 _BETWEEN: Final = lazily(
     r"(?:[\s\"'`*]{0,4}\b(?:just|always|still|also|now|then|keeps?|kept|often|sometimes|never|hard|"
     r"is|are|has|have|had|was|were|been|being|will|did|does|gets?|got|getting|"
-    r"(?:seem|appear|start)(?:s|ed)? to|\w{2,15}ly)){0,6}[\s\"'`*]{0,4}$",
+    r"(?:seem|appear|start|continue|begin|began|tend)(?:s|e?d)? to|"
+    r"\w{2,15}ly)){0,6}[\s\"'`*]{0,4}$",
     re.IGNORECASE,
 )
 """Between a subject and its verb."""
 _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S{1,40})\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w./-])"
-    r"(?P<name>[A-Za-z][\w.+/-]{1,40})[`\"'*]{0,3}"
+    r"(?P<name>[A-Za-z][\w.+/-]{1,80})[`\"'*]{0,3}"
     r"(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4}(?:-\w{1,12})?)?"
     r"(?: (?:(?P<kind>process|proc|server|daemon|program|app|children)|"
     r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
@@ -130,6 +131,34 @@ _STARTED: Final = lazily(
 """`Segfault when starting python`: what was started is who died."""
 _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
+_OWNER: Final = lazily(
+    r"(?:^|\s)[`\"]?(?P<name>[A-Z][\w.+-]{1,40})[`\"]?['\u2019]s (?:\w{2,20} ){0,2}$"
+)
+"""`Poolview's window freezes`."""
+_INFINITIVES: Final = lazily(
+    r"(?i) (?:my|our|the|this|its)(?: entire| whole)? [`\"']?"
+    r"(?P<name>(?!same\b|way\b|next\b|moment\b|time\b)[\w+-]{2,40})"
+)
+"""Behind `will crash`."""
+_ROLE: Final = lazily(
+    r"(?:host|agent|runner|renderer|helper|launcher|manager|compositor|backend|frontend|player|"
+    r"viewer|editor|process|service)$"
+)
+"""The last word of a name of two, without a capital: `Extension host`."""
+_CAMEL: Final = lazily(r"[a-z][A-Z]")
+_CAUSED_IN: Final = lazily(r"(?i)[\w`\"')] caus(?:es|ed|ing) (?:an? |the )?(?:\w{2,12} )?$")
+_VICTIM_IN: Final = lazily(
+    r" (?:in|of) (?:the )?(?:(?:console|terminal|graphical|latest|main|whole) )?"
+    r"(?P<name>[A-Z][a-zA-Z]{2,20})(?![\w.:(]| (?:mode|class|function|builds?)\b)"
+)
+"""`Swoop causes crash in Emacs`."""
+_STATUS_OF: Final = lazily(r"(?P<name>[a-z][\w.+-]{2,40}) $")
+_STATUS: Final = lazily(r"(?i)(?:exit|error|status|return) (?:code|status)")
+_TAKES: Final = lazily(
+    r"(?i)(?:returns?|gives?|gave|shows?|gets?|got|throws?|threw|reports?|has|had|sees?|saw|says?|"
+    r"hits?|receives?|prints?|outputs?|means?|non-?zero|error|fatal|exit|worker|python)$"
+)
+"""What stands before a status and is not who left with it."""
 _THEN: Final = lazily(
     r"(?i)[^.;:\n]{0,60}?(?:,? (?:and|then|so)|,) (?:then |the |my |our |whole |entire ){0,3}"
     r"(?P<name>[\w.+-]{2,40}) (?:(?:is|was|goes|went|gets|just|immediately|always|then) ){0,2}"
@@ -192,22 +221,45 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     )
     if who is not None:
         return who["name"]
-    if (doing := _DOING.search(text, 0, crash.end())) is not None and somebody(doing["name"]):
+    then = _THEN.match(text, crash.end())
+    return (
+        _ended_in(crash, is_verb=is_verb)
+        or _begun_in(crash, is_verb=is_verb)
+        or _subject_of(text, before, is_verb=is_verb)
+        or (somebody(then["name"]) if then is not None else None)
+    )
+
+
+def _ended_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
+    """Who is said to have been ended by something else: an object, before the verb or behind."""
+    text, end = crash.string, crash.end()
+    before = text[: crash.start()]
+    if (doing := _DOING.search(text, 0, end)) is not None and somebody(doing["name"]):
         return doing["name"]
     if (ended := _OBJECT.search(before)) is not None:
         words = ended["ended"] or ended["forced"] or ended["made"]
         return somebody(words.rpartition(" ")[2].strip("`\"'"))
+    victim = None
+    if is_verb and crash[0].lower() == "crash":
+        victim = _INFINITIVES.match(text, end)
+    elif _CAUSED_IN.search(before) is not None:
+        victim = _VICTIM_IN.match(text, end)
+    return somebody(victim["name"]) if victim is not None else None
+
+
+def _begun_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
+    """What was started, what a sentence begins with, or what caused its own end or left so."""
+    text, before = crash.string, crash.string[: crash.start()]
+    causes = _CAUSES.search(before)
+    if causes is not None and _PROGRAM.match(causes["name"]) is not None:
+        return causes["name"]
     is_said = is_verb or _DIES.search(before) is not None
     begun = _typed_in(before) if is_verb else None
     begun = begun or _started_in(text) or (_opening_of(text) if is_said else None)
-    causes, then = _CAUSES.search(before), _THEN.match(text, crash.end())
-    if causes is not None and _PROGRAM.match(causes["name"]) is not None:
-        begun = causes["name"]
-    return (
-        begun
-        or _subject_of(text, before, is_verb=is_verb)
-        or (somebody(then["name"]) if then is not None else None)
-    )
+    left = _STATUS_OF.search(before) if _STATUS.match(crash[0]) is not None else None
+    if begun is None and left is not None and _TAKES.match(left["name"]) is None:
+        return somebody(left["name"])
+    return begun
 
 
 def _typed_in(before: str) -> str | None:
@@ -265,7 +317,7 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     if _PROGRAM.match(name) is not None:
         return name
     first = _FIRST.search(before[: subject.start("name")]) if is_verb else None
-    is_word = name[:1].isupper() and name.isalpha()
+    is_word = (name[:1].isupper() and name.isalpha()) or _ROLE.match(name) is not None
     if first is not None and is_word and verb.islower() and somebody(first["first"]):
         is_part = somebody(name) is not None or LIKE_ADJECTIVE.match(name) is not None
         return f"{first['first']} {name}" if is_part else None
@@ -274,6 +326,9 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
 
 def _named_by(subject: re.Match[str], before: str, *, is_verb: bool) -> str | None:
     """The name of a subject of one word, before a verb or before the noun `crash`."""
+    owner = _OWNER.search(before)
+    if owner is not None and not is_kind_of_end(owner["name"]):
+        return somebody(owner["name"])
     name, number = subject["name"], subject["number"] or ""
     if subject["mark"] or (number.strip().isdecimal() and name.islower()):
         return None  # `Export: crashes`, `found 3 crashes`
@@ -282,7 +337,7 @@ def _named_by(subject: re.Match[str], before: str, *, is_verb: bool) -> str | No
         is_named = (is_named or is_how_often(before)) and not is_kind_of_end(name)
         is_named = is_named or bool(number)
     is_units = bool(subject["unit"]) and not subject["quote"]
-    if is_units and not set(name) & set("-_"):
+    if is_units and not (set(name) & set("-_") or _CAMEL.search(name) is not None):
         return _of_two_words(before, name)
     is_named = is_named or is_units  # `most of the cache-agent pods`
     kind = subject["kind"] if _PROGRAM.match(subject["kind"] or "") is not None else None

@@ -27,7 +27,7 @@ from vllm_forensics.evidence.log.people.lessons import (
     lessons_in,
 )
 from vllm_forensics.evidence.log.people.literals import literal_lines
-from vllm_forensics.evidence.log.people.page import Page, is_fence
+from vllm_forensics.evidence.log.people.page import Page, is_answer, is_fence
 from vllm_forensics.evidence.log.people.prose import is_comment
 from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
 from vllm_forensics.evidence.log.people.verdicts import passed_parts
@@ -200,6 +200,7 @@ class Setting:
             if not (_is_shown(page, kinds, at) or (is_of_nobody and is_of_a_lesson(page, at))):
                 is_told = lessons is Lessons.SOME or is_wished(page, at) or is_provoked(page, at)
                 is_told = is_told or (is_of_nobody and is_possible(page, at))
+                is_told = is_told or is_answer(page, at)
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
 

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.labels import labelled_program
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
-from vllm_forensics.evidence.log.people.no_names import somebody
+from vllm_forensics.evidence.log.people.no_names import is_kind_of_end, somebody
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import (
@@ -57,6 +58,12 @@ _DONE: Final = lazily(
     r"(?= ?[,;:]|[.!]?\s|[.!]?$))"
 )
 """`when exiting poold`: with a word for what is done with programs alone."""
+_STEP: Final = lazily(
+    r"\s{0,6}(?:[-*+]|\d{1,2}[.)]) (?:[Oo]pen|[Ss]tart|[Ll]aunch|[Rr]un) (?:up )?"
+    r"(?!Terminal|Settings|Preferences|Finder|Explorer|Docker|Task|Control)"
+    r"(?P<name>[A-Z][A-Za-z+]{2,30}(?: (?!Me)[A-Z][a-z]{2,12})?)\W{0,3}$"
+)
+"""`1. Open Poolview`: the first of the steps that somebody tells."""
 _PAGE: Final = lazily(
     r"(?P<owner>[\w.-]{1,60})/(?P<name>[\w.-]{2,80}) \u00b7 (?:issue|discussion) #?\d.*"
 )
@@ -108,6 +115,9 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     for match in filter(None, map(_ALONE.match, lines)):
         yield program_of_command(match["command"].rstrip("`"))
     yield _done_above(lines, clues)
+    yield from map(labelled_program, lines)
+    steps = filter(None, map(_STEP.match, lines))
+    yield from (one["name"] for one in steps if not is_kind_of_end(one["name"]))
     page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
     below = lines[lines.index(page.string) + 1 :] if page is not None else ()
     if page is not None and not any(_IMPORTED.search(line) for line in below):
@@ -128,6 +138,8 @@ def _done_above(lines: Sequence[str], clues: Sequence[Clue]) -> str | None:
         one for text in (*above, *(clue.text for clue in near)) for one in _DONE.finditer(text)
     ):
         name = match["quoted"] or match["name"]
+        if any(f"{name}(" in line for line in lines):
+            continue  # a function
         known = sum(name.lower() in line.lower() for line in lines)
         if somebody(name) is not None and (match["quoted"] or known > 1):
             return name
@@ -136,7 +148,8 @@ def _done_above(lines: Sequence[str], clues: Sequence[Clue]) -> str | None:
 
 def _own(name: str, owner: str) -> re.Pattern[str]:
     """Where the program that a page is of is called by its name, and as one."""
-    names = {one for whole in (name, owner) for one in (whole, whole.partition("-")[0])}
+    wholes = (name, owner)
+    names = {one for whole in wholes for one in (whole, re.split(r"[-._]", whole)[0])}
     known = sorted((one for one in names if len(one) >= _LONG), key=len, reverse=True)
     word = "|".join(map(re.escape, known)) or "(?!)"
     return re.compile(
@@ -145,5 +158,5 @@ def _own(name: str, owner: str) -> re.Pattern[str]:
         rf"/s?bin/(?P<path>{word})(?![\w.-])|"
         rf"\bcrash(?:e?s|e?d|ing)? (?P<victim>{word})(?![\w/-])|"
         rf"(?<![\w./@-])(?P<named>{word})(?:[ .-](?:appimage|binary|executable|exe|app)\b|"
-        r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|die[sd]|abort|exit|quit|clos)))"
+        r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|stuck|die[sd]|abort|exit|quit|clos)))"
     )

@@ -18,7 +18,7 @@ CHANGING: Final = (
     rf"(?:{DEALING}|add|allow|implement|support|improv|introduc|harden|refactor|replac|revert|skip|"
     r"ensur|expos|enabl|disabl|correct|clarif|bump|clean|provid|register|symboli[sz]|"
     r"do(?:es)?n['\u2019]t|do not|unbreak|validat|verif|merg|reduc|restor|rework|rewrit|tolerat|"
-    r"treat|forward|emit|enhanc|extend|narrow|simplif|surfac|includ|consider|wish|want|retry|(?:auto-?)?restart|better|automatic|optional|let)"
+    r"treat|forward|emit|enhanc|extend|narrow|simplif|surfac|collect|publish|gather|upload|submit|includ|consider|wish|want|retry|(?:auto-?)?restart|better|automatic|optional|let)"
 )
 """What is done in changes."""
 _WORK: Final = (
@@ -53,6 +53,13 @@ _PRINTED: Final = lazily(
 _WORKS: Final = lazily(
     rf"(?i)\W{{0,4}}(?!restarting\b)(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})"
 )
+_NOUN_TOO: Final = lazily(
+    r"(?i)\W{0,4}(?:debug|patch|support|monitor|guard|trap|track|report|document|address|merge|"
+    r"restart|test|clean|catch|extend|register|emit|bump|skip) "
+    r"(?!(?:an?|the|all|any|our|my|for|on|of|when|if|after|to|how|why)\b)(?:[\w-]{2,20} ){1,4}"
+    r"(?:crashes|crashed|segfaults|hangs|freezes|dies|aborts)\b"
+)
+"""`Debug view crashes it`: a noun, and the sentence has a verb of its own."""
 _STATES: Final = lazily(
     r"(?i).{1,80}\bbut\b|"
     r"\w{2,20}ed .{1,60}\band (?:now )?(?:[\"'`\u201c]|got|get|it|still|crash|segf)|"
@@ -77,6 +84,7 @@ _TEACHES: Final = lazily(
 )
 _ABOUT: Final = lazily(
     r"(?i)\b(?:feature request|proposal|release notes|change ?log|changes in|fixes since|faq|"
+    r"(?:overflow|fault|violation|segfault|signal)s? (?:concept|explained|explanation|overview)s?|"
     r"version history|what's new|user guide|cheat ?sheet|"
     r"(?:causes?|reasons?|symptoms?|meaning)(?:,| and| &|, and) (?:how to )?"
     r"(?:fix(?:es)?|solutions?|remed(?:y|ies)|resolutions?|troubleshooting|prevention)|"
@@ -119,6 +127,11 @@ def asks_for_more(line: str) -> bool:
     return _ASKS.match(line) is not None
 
 
+def opens_with_a_noun(clause: str) -> bool:
+    """Is its first word one of work and yet none, for the sentence has a verb of its own?"""
+    return _NOUN_TOO.match(clause) is not None
+
+
 def is_commits(title: str) -> bool:
     """Is it the subject of a commit, with a mark of what kind of change it is: `feat(pool): `?"""
     return _COMMITS.match(title) is not None and _IS_SO.match(title) is None
@@ -148,7 +161,7 @@ def is_of_work(title: str) -> bool:
         return True
     if is_list_of_news(clause) or _TEACHES.match(clause) is not None:
         return True
-    if opens is None or opens["mends"] is not None:
+    if opens is None or (opens["mends"] is not None and not opens_with_a_noun(clause)):
         return opens is not None
     if opens.end() == len(clause):
         return False  # `Update`: a noun

@@ -54,7 +54,8 @@ LOADER: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "undefined symbol: ",
-            r"(?P<detail>(?P<module>(?<![\w.+/-])[\w.+/-]{1,240})\)?: "
+            # and not what a linker says of a program that is not built: `ld: error: undefined …`
+            r"(?P<detail>(?P<module>(?<![\w.+/-])(?!error: )[\w.+/-]{1,240})\)?: "
             r"undefined symbol: [\w@.]{1,300})",
             "ImportError: /opt/app/_C.abi3.so: undefined symbol: _ZN2at4_ops5exampleE",
         ),

@@ -685,3 +685,12 @@ def test_a_page_that_says_what_its_title_is_reports_nothing() -> None:
     )
 
     assert clues_in(text) == ()
+
+
+def test_what_somebody_answers_to_a_form_is_told() -> None:
+    text = "# Segfault when I take\n\n**What happened**:\n\nSegmentation fault\n\nIt is new.\n"
+
+    clues = parse_incident_log([text.encode()]).clues
+
+    assert clues
+    assert all(clue.is_told for clue in clues)

@@ -34,6 +34,12 @@ def name_in(text: str) -> str | None:
         ("# Bug\n\nIt causes Poolview core dump on every start.\n", "Poolview"),
         (PAGE + "I always see this while running poolview with an empty file.\n", "poolview"),
         (PAGE + "Opened a file from the poolview binary of my own, and it was gone.\n", "poolview"),
+        (TITLE + "It happens always.\n\nApplication: poolview\nVersion: 2.1\n", "poolview"),
+        (
+            PAGE.replace("view", "view.d") + "The poolview is stuck then, and I end it.\n",
+            "poolview",
+        ),
+        (TITLE + "1. Open Poolview\n2. Wait, and it is gone\n", "Poolview"),
         (PAGE.replace("view", "view-qt") + "I opened Poolview, and saw this.\n", "Poolview"),
     ],
 )
@@ -48,6 +54,8 @@ def test_what_was_run_is_who_died(text: str, name: str) -> None:
         TITLE + "I get it when I run `docker run pool` here.\n",
         TITLE + "I get it after\n```\npython setup.py install\njava -version\n```\n",
         TITLE + "I get it when I run the pool with my own model.\n",
+        TITLE + "1. Open Settings\n2. Wait\n",
+        TITLE + "I get it when I run take_all.\n\npool.take_all()\n",
         PAGE + "My program uses poolview as a library, and running poolview helps.\n",
         PAGE + "I opened poolview from Python, and saw this.\n",
     ],
