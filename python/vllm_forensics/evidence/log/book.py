@@ -39,7 +39,7 @@ from vllm_forensics.evidence.log.writers.languages import (
     TVM,
     R,
 )
-from vllm_forensics.evidence.log.writers.launchers import BATCH, MACHINE
+from vllm_forensics.evidence.log.writers.launchers import BATCH, MACHINE, ROBOTS
 from vllm_forensics.evidence.log.writers.listings import LISTINGS
 from vllm_forensics.evidence.log.writers.masters import MASTERS
 from vllm_forensics.evidence.log.writers.oops import KERNELS
@@ -72,8 +72,8 @@ FAMILIES: Final = (
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
-    RAY, VLLM, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, WORKERS, COREDUMPS, SYSTEMD, INITS, BATCH,
-    SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, LISTINGS, ABROAD, STATUSES, MACHINE,
-    RESTARTS, SENDERS,
+    RAY, VLLM, ROBOTS, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, WORKERS, COREDUMPS, SYSTEMD,
+    INITS, BATCH, SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, LISTINGS, ABROAD,
+    STATUSES, MACHINE, RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

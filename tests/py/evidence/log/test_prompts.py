@@ -401,3 +401,21 @@ def test_what_is_missing_after_a_crash_is_none(text: str) -> None:
 )
 def test_records_and_stacks_name_the_program(log: str, name: str) -> None:
     assert death(log).name == name
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("[pool-3]: process has died [pid 42, exit code -11, cmd '/opt/take -v'].", "take"),
+        ("    [ERROR] [pool-3]: process has died [pid 42, exit code -11, cmd", "pool"),
+        ("REQUIRED process [pool-3] has died!", "pool"),
+    ],
+)
+def test_ros_names_who_died(line: str, name: str) -> None:
+    assert death(f"{line}\n").name == name
+
+
+def test_backward_cpp_tells_the_signal_last() -> None:
+    first = death("3: [pool-1] Aborted (Signal sent by tkill() 4242 1000)\n")
+
+    assert (first.pid, first.signal) == (4242, "SIGABRT")

@@ -7,16 +7,37 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
-BATCH: Final = Family(
-    source="the batch system",
+ROBOTS: Final = Family(
+    source="ROS",
     phrases=(
         Phrase(
             ClueKind.CHILD,
             "process has died [pid ",
-            r"process has died \[pid (?P<pid>\d{1,20}), exit code (?P<exit>-?\d{1,5})",
+            r"process has died \[pid (?P<pid>\d{1,20}), exit code (?P<exit>-?\d{1,5}), cmd \W{0,4}"
+            r"(?:[^\s']{0,300}/)?(?P<name>[\w.+-]{1,60})",
             "[ERROR] [serve-3]: process has died [pid 4242, exit code 255, cmd '/opt/app/serve'].",
             of_another=True,
         ),
+        Phrase(  # its command was cut off
+            ClueKind.CHILD,
+            "process has died [pid ",
+            r"(?:\[(?P<name>[\w.-]{1,60}?)-\d{1,3}\]:? )?process has died "
+            r"\[pid (?P<pid>\d{1,20}), exit code (?P<exit>-?\d{1,5})",
+            "[serve-3]: process has died [pid 4242, exit code -11",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "REQUIRED process [",
+            r"REQUIRED process \[(?P<name>[\w.-]{1,60}?)-\d{1,3}\] has died!",
+            "REQUIRED process [serve-3] has died!",
+            of_another=True,
+        ),
+    ),
+)
+BATCH: Final = Family(
+    source="the batch system",
+    phrases=(
         *(
             Phrase(
                 ClueKind.MEMORY,

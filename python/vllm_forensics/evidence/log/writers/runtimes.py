@@ -118,6 +118,13 @@ HANDLERS: Final = Family(
             "*** SIGSEGV (@0x48) received by PID 4242 (TID 0x7f1be0000700) from PID 72; "
             "stack trace: ***",
         ),
+        Phrase(  # backward-cpp's last line
+            ClueKind.SIGNAL,
+            " (Signal sent by ",
+            r"(?:^|\] )(?P<signal>Aborted|Segmentation fault|Bus error|Illegal instruction|"
+            r"Floating point exception) \(Signal sent by t?kill\(\) (?P<pid>\d{1,9}) \d{1,9}\)",
+            "Aborted (Signal sent by tkill() 4242 1000)",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             ", suspect faulting address",
