@@ -149,6 +149,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         place = _named(list(filter(None, places)), programs) or asserted_place(told)
         place = place or next(filter(None, (innermost(clue.native) for clue in told)), None)
         place = place or place_titled(first, reading)
+    elif first.kind is ClueKind.ABORT:
+        place = asserted_place(told)  # its own words: there it gave up, whoever is to blame
     python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None

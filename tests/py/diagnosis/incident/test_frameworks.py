@@ -348,3 +348,57 @@ def test_who_crashed_is_also_who_wrote_what_the_title_quotes() -> None:
     title = "# The EngineCore crashes with SIGSEGV (`realloc(): invalid pointer`)"
 
     assert incident_of(title).first_death.name == "EngineCore"
+
+
+def test_a_rank_without_a_number_of_its_own_keeps_its_rank() -> None:
+    told = "mpirun noticed that process rank 7 with PID 0 on node n1 exited on signal 9 (Killed)."
+    death = incident_of("# All of them end at once", "", told).first_death
+
+    assert (death.name, death.pid) == ("rank 7", None)
+
+
+def test_a_lists_script_died_of_a_signal() -> None:
+    told = (
+        "Command '['/opt/bin/python3', '-u', 'serve.py', '--n=7']' died with <Signals.SIGSEGV: 11>."
+    )
+
+    assert incident_of(f"subprocess.CalledProcessError: {told}").first_death.name == "serve.py"
+
+
+def test_who_gave_up_for_the_gpu_says_where() -> None:
+    what = "  what():  [ERROR] CUDA runtime error: misaligned address /src/pool/alloc.cc:303 "
+    told = ("terminate called after throwing an instance of 'std::runtime_error'", what)
+    death = incident_of(*told).first_death
+
+    assert death.cause.kind is CauseClass.GPU_ASYNC
+    assert death.file == "/src/pool/alloc.cc"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10:59:55 [error] Disposing session as kernel process died ExitCode: undefined, Reason: x",
+        "# Importing pool kills Jupyter Kernel",
+    ],
+)
+def test_a_notebooks_kernel_is_killed(text: str) -> None:
+    death = incident_of(text).first_death
+
+    assert death.name in {"kernel", "Kernel"}
+    assert death.cause.certainty is Certainty.UNKNOWN
+
+
+def test_nobody_says_that_a_kernel_is_to_be_killed() -> None:
+    text = b"# Add a button to kill Jupyter Kernel\n\nIt would be good to have one."
+
+    assert explain_incident(parse_incident_log([text]), "log") is None
+
+
+def test_a_title_quotes_what_ended_somebody() -> None:
+    title = "# [Bug]: pooler terminated with [signal SIGSEGV: segmentation violation xx]"
+
+    assert incident_of(title).first_death.name == "pooler"
+
+
+def test_a_garbage_collectors_crash_is_no_process() -> None:
+    assert incident_of("# access violation (GC crash on exit)").first_death.name is None

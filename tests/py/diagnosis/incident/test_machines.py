@@ -330,7 +330,7 @@ def test_a_command_that_died_is_named() -> None:
         "<Signals.SIGSEGV: 11>."
     ).first_death
 
-    assert (death.name, death.signal) == ("python3", "SIGSEGV")
+    assert (death.name, death.signal) == ("train.py", "SIGSEGV")
 
 
 def test_apports_report_names_program_and_signal() -> None:

@@ -32,7 +32,7 @@ _OCCASIONS: Final = lazily(
     r"print|search|sort|filter|zoom|resize|sync|backup|restore|scan|encode|decode|upload|download|"
     r"install(?:er)?|upgrade|suspend|resume|hibernate|sleep|wake|compile|deploy|migration|init|play|"
     # what it is about, or in
-    r"memory|mem|ram|gpu|cpu|vram|cuda|opengl|vulkan|driver|graphics|display|screen|dialog|popup|widget|"
+    r"memory|mem|ram|gc|gpu|cpu|vram|cuda|opengl|vulkan|driver|graphics|display|screen|dialog|popup|widget|"
     r"ui|gui|tui|cli|menu|tab|map|chat|camera|video|audio|sound|image|photo|picture|text|font|folder|"
     r"network|connection|http|socket|database|db|query|heap|stack|loop|cache|disk|usb|bluetooth|wifi|"
     r"gps|battery|keyboard|mouse|controller|touch|theme|settings|preferences|config|profile|account|"

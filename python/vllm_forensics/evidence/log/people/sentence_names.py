@@ -54,8 +54,8 @@ _DIES: Final = lazily(
     r"(?:is |are |was |were |gets? |got )?restart(?:s|ed)|stop(?:s|ped)|quits?|throws|gives|raises|"
     r"receive[sd]|caught|results in|gets?|got|hits?|triggers?|triggered|produce[sd]?|"
     r"generate[sd]?):? "
-    r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(]?|"
-    r"(?:with|due to|because of) (?:an? )?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
+    r"(?:(?:\w{1,12} ){0,2}?(?:with|by|after|due to|because of|on|in|from)? ?(?:an? )?[\"'`(\[]?|"
+    r"(?:with|due to|because of) (?:an? )?[\[(]?(?:[\w:]{1,12} ){0,5}[\"'`(]?)$"
 )
 """What a process did, before the name of its death."""
 _FAILS: Final = lazily(

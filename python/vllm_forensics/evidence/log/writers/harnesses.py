@@ -112,6 +112,24 @@ NOTEBOOKS: Final = Family(
             "ports",
             of_another=True,
         ),
+        Phrase(  # VS Code's
+            ClueKind.CHILD,
+            "kernel process died",
+            r"(?P<detail>(?P<name>kernel) process died ExitCode: (?:(?P<exit>\d{1,3})\b|\w{1,12}))",
+            "[error] Disposing session as kernel process died ExitCode: undefined, Reason: x",
+            of_another=True,
+        ),
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                needle,
+                r"^# .{0,160}?\b(?P<detail>(?:kill(?:s|ed|ing)|crash(?:es|ed|ing))"
+                r" (?:the |my )?(?:Jupyter|IPython)(?: [Nn]otebook)?(?:'s)? (?P<name>[Kk]ernel))\b",
+                f"# Importing pool kills {needle}",
+                of_another=True,
+            )
+            for needle in ("Jupyter Kernel", "Jupyter kernel", "IPython kernel", "IPython Kernel")
+        ),
         Phrase(
             ClueKind.CHILD,
             "Kernel crashed while executing",

@@ -197,8 +197,8 @@ MACHINE: Final = Family(
         ),
         Phrase(
             ClueKind.GPU,
-            "an illegal memory access was encountered",
-            r"(?P<detail>.{0,160}an illegal memory access was encountered)",
+            "illegal memory access was encountered",
+            r"(?P<detail>.{0,160}illegal memory access was encountered)",
             "Failed: Cuda error /src/all_reduce.cuh:453 'an illegal memory access was encountered'",
         ),
         Phrase(

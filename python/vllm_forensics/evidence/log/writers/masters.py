@@ -154,7 +154,8 @@ MASTERS: Final = Family(
             Phrase(
                 ClueKind.CHILD,
                 needle,
-                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank|[Tt]ask|[Ss]hard|"
+                r"(?:\b(?P<name>[Ww]orker|[Cc]hild|[Rr]ank(?: \d{1,6}(?= with PID))?|[Tt]ask|"
+                r"[Ss]hard|"
                 r"(?!(?:The|This|That|Your|Our|Each|Every|Main|Parent|Another) )[A-Z][a-z]{2,20}"
                 r"(?= process (?:was|is|has|got)\b))\b(?![.\]]).{0,80}?)?"
                 rf"(?:{_NUMBERED}(?P<pid>\d{{1,20}})\b(?! \(pid).{{0,60}})?\b{_ENDED}\b"

@@ -21,10 +21,18 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "died with <Signals.",
-            r"(?:\bCommand '\[?'?(?:[^'\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})['\s].{0,900}?)?"
+            rf"\bCommand '{STARTED}.{{0,900}}?"
             r"died with <Signals\.(?P<signal>SIG\w{1,60}): \d{1,20}>",
             "subprocess.CalledProcessError: Command '['python', 'a.py']' died with "
             "<Signals.SIGSEGV: 11>.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            "died with <Signals.",
+            r"(?:\bCommand '\[?'?(?:[^'\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})['\s].{0,900}?)?"
+            r"died with <Signals\.(?P<signal>SIG\w{1,60}): \d{1,20}>",
+            "subprocess.CalledProcessError: Command 'a.sh -x' died with <Signals.SIGSEGV: 11>.",
             of_another=True,
         ),
         Phrase(
