@@ -158,7 +158,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         told,
         key=lambda clue: (
             clue.source == _SHELL,
-            clue.is_told and clue.kind is not ClueKind.HEARSAY,
+            _is_loosely_named(clue),
             subject_pid(clue) != pid,
             clue.name in _KINDS,
         ),
@@ -282,6 +282,12 @@ def _called(calls: Sequence[PythonCall]) -> str:
         return own.function
     path = own.file.replace("\\", "/").split("/")
     return f"import in {'/'.join(path[-2:])}"
+
+
+def _is_loosely_named(clue: Clue) -> bool:
+    """Is its name told with the line, and not one that only a machine would write: `worker_3`?"""
+    is_told = clue.is_told and clue.kind is not ClueKind.HEARSAY
+    return is_told and not any(one == "_" or one.isdigit() for one in clue.name or "")
 
 
 def _is_own(clue: Clue) -> bool:

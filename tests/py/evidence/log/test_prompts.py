@@ -419,3 +419,12 @@ def test_backward_cpp_tells_the_signal_last() -> None:
     first = death("3: [pool-1] Aborted (Signal sent by tkill() 4242 1000)\n")
 
     assert (first.pid, first.signal) == (4242, "SIGABRT")
+
+
+def test_a_machines_name_in_a_title_is_believed() -> None:
+    title = (
+        "# [Bug]: [core_client.py:564] Engine core proc EngineCore_DP0 died unexpectedly, "
+        "shutting down client.\n\n[pip3] pool==2.2.6\n"
+    )
+
+    assert death(title).name == "EngineCore_DP0"

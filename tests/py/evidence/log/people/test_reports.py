@@ -295,6 +295,8 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Each results in Poolview crashing", "Poolview"),
         ("An empty list causes poolview to crash", "poolview"),
         ("Pool host terminated unexpectedly", "Pool host"),
+        ("Segfault when running query against another table", None),
+        ("[macOS] Segmentation fault with a new pool", None),
         ("Swoop causes crash in console Poolview", "Poolview"),
         ("Swoop causes crash in Release mode", None),
         ("PoolOperator pod gets OOMkilled", "PoolOperator"),
