@@ -174,6 +174,8 @@ class Clue:
     """Who sent it its signal, where that is known: `process 7`."""
     is_caught: bool = False
     """Did a logger, or a thread's last resort, tell of it? The process may have lived on."""
+    is_named_elsewhere: bool = False
+    """Was its name found in a sentence or a command around it, and not in its own record?"""
     is_matched: bool = False
     """Is its process known by the moment alone?"""
     is_apples: bool = False
@@ -262,8 +264,16 @@ class Death:
     line: int | None = None
     symbolized: NameCertainty | None = None
     """How sure the names are, where they are not the log's own."""
+    name_certainty: Certainty | None = None
+    """Proved where a record of the death or a line's prefix names the process; None: no name."""
     frames: tuple[DeathFrame, ...] = ()
     """Its stack, innermost first: from the fault on what is native, then what is Python's."""
+
+    @property
+    def is_name_guessed(self) -> bool:
+        """Is the name only likely, and would it look proved beside a cause that is?"""
+        is_likely = self.name_certainty is Certainty.LIKELY
+        return is_likely and self.cause.certainty is Certainty.PROVED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

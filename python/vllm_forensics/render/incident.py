@@ -133,7 +133,7 @@ def called(death: Death) -> str:
 
 def headline(death: Death) -> str:
     """Who died first, of what, where, and how sure that is."""
-    who = called(death)
+    who = f"probably {called(death)}" if death.is_name_guessed else called(death)
     pid = f" {death.pid}" if death.pid is not None else ""
     cause = death.cause
     is_sent = cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN

@@ -74,6 +74,8 @@ class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None
     symbolized: Literal["proved", "likely"] | None
     """Null where the names are the log's own."""
+    name_certainty: Literal["proved", "likely"] | None
+    """Proved where a record of the death or a line's prefix names the process; null: no name."""
     frames: list[DeathFrameWire]
     """Innermost first: from the fault on what is native, then what is Python's."""
 

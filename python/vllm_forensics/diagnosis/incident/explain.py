@@ -19,7 +19,7 @@ from vllm_forensics.diagnosis.incident.hearsay import (
     name_titled,
     place_titled,
 )
-from vllm_forensics.diagnosis.incident.names import with_numbers
+from vllm_forensics.diagnosis.incident.names import certainty_of_name, with_numbers
 from vllm_forensics.diagnosis.incident.processes import processes_of
 from vllm_forensics.diagnosis.incident.programs import program_of
 from vllm_forensics.diagnosis.incident.restarts import lives_of
@@ -180,10 +180,11 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
+    by_itself = _INTERPRETERS.get(first.source) or _OF_ITSELF.get((first.kind, first.source))
     name = name or _INTERPRETERS.get(first.source)
     name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
-        name = name_titled(first, reading) or name or _OF_ITSELF.get((first.kind, first.source))
+        name = name_titled(first, reading) or name or by_itself
         name = name or _listed(first, reading) or _invoked(told)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
@@ -203,6 +204,7 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         file=place.file if place else None,
         line=place.line if place else None,
         symbolized=place.symbolized if place else None,
+        name_certainty=certainty_of_name(name, told, reading, by_itself),
         cause=cause,
         evidence=(),
         frames=stack_of(told, place, python),

@@ -26,7 +26,8 @@ def who(death: Death) -> str:
     """The process in words: `a worker (VllmWorker-1, process 4242)`."""
     role = "the kernel" if death.name == "kernel" else _ROLES[death.role]
     says_more = death.name is not None and death.name.lower() != role.split(" ", 1)[1].lower()
-    marks = [death.name] if death.name is not None and says_more else []
+    name = f"most likely {death.name}" if death.is_name_guessed else death.name
+    marks = [name] if name is not None and says_more else []
     if death.pid is not None:
         marks.append(f"process {death.pid}")
     return role + (f" ({', '.join(marks)})" if marks else "")

@@ -61,6 +61,8 @@ _SIGNALS_IN_WORDS: Final = (
     ("killed", "SIGKILL"),
     ("terminated", "SIGTERM"),
     ("trap", "SIGTRAP"),
+    ("bad access", "SIGSEGV"),
+    ("invalid address", "SIGSEGV"),
     ("cpu time limit", "SIGXCPU"),
     ("file size limit", "SIGXFSZ"),
 )

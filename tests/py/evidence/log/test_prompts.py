@@ -428,3 +428,36 @@ def test_a_machines_name_in_a_title_is_believed() -> None:
     )
 
     assert death(title).name == "EngineCore_DP0"
+
+
+@pytest.mark.parametrize(
+    ("around", "name", "certainty"),
+    [
+        ("The server got a core dump, whatever we did:\n", "server", Certainty.LIKELY),
+        ("2026-01-15 08:12:45 serve[42]: loading\n", "serve", Certainty.PROVED),
+        ("", None, None),
+    ],
+)
+def test_a_name_is_as_sure_as_who_tells_it(
+    around: str, name: str | None, certainty: Certainty | None
+) -> None:
+    own = "terminate called after throwing an instance of 'std::bad_alloc'\n"
+    prefix = around[: around.find(": ") + 2] if certainty is Certainty.PROVED else ""
+
+    found = explain_incident(parse_incident_log([f"{around}{prefix}{own}".encode()]), "log")
+
+    assert found is not None
+    first = found.first_death
+    assert (first.name, first.name_certainty) == (name, certainty)
+    assert first.is_name_guessed is (certainty is Certainty.LIKELY)
+    assert ("(most likely server)" in found.explanation) is first.is_name_guessed
+
+
+def test_a_message_behind_which_a_sentence_goes_on_is_told() -> None:
+    told = "RuntimeError: CUDA error: an illegal memory access was encountered\uff0c已经训练了\n"
+
+    assert death(told).cause.certainty is Certainty.LIKELY
+
+
+def test_macos_exceptions_are_read_in_titles() -> None:
+    assert death("# Crash with EXC_BAD_ACCESS in Poolview\n\nIt does.\n").signal == "SIGSEGV"

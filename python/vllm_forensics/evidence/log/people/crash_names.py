@@ -35,7 +35,7 @@ DEATH: Final = re.compile(
     r"(?:invalid memory address or )?n(?:ull|il)[ -]pointer dereferenc(?:e|es|ing)|"
     r"bus[ -]errors?(?: 10)?|abort trap(?::? 6)?|"
     r"(?<!cuda )(?<!hip )(?<!gpu )illegal (?:hardware )?instructions?|"
-    r"(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
+    r"EXC_BAD_ACCESS|KERN_INVALID_ADDRESS|(?:STATUS|EXCEPTION)_(?:ILLEGAL_INSTRUCTION|ACCESS_VIOLATION|STACK_OVERFLOW)|"
     r"floating[ -]point exceptions?|signal \(?11\)?|signal=(?:SEGV|BUS|ILL|FPE|ABRT)|"
     rf"aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"

@@ -15,7 +15,7 @@ _NOBODY: Final = lazily(
     r"more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
     r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"
     r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
-    r"v?\d[\w.]{0,12}|crash\w*|core|segf\w*|panic\w*|hang\w*|"
+    r"v?\d[\w.]{0,12}|crash\w*|core|sig[a-z]{3,5}|segf\w*|panic\w*|hang\w*|"
     # adjectives of what comes often or once, and of its kind
     rf"multiple|several|new|first|last|weird|infinite|complete|sudden|hard|immediate|\w+ly|\w+ing|{_LIKE_ADJECTIVES}|"
     # what is done, and no one who does it

@@ -98,6 +98,10 @@ _GOES_WITHOUT: Final = re.compile(r"[Ff]ailed to import (?:from )?[\w.]{1,80} wi
 """vLLM's warning about its own kernels: what it goes on without."""
 
 
+_ON_IN_CHINESE: Final = re.compile(r"[\uff0c\u3002\uff01\uff1f][\u3040-\u9fff]{4}")
+"""Behind a program's message a sentence goes on, within the same line."""
+
+
 class Voice(Enum):
     """Whose the words of a line are."""
 
@@ -136,6 +140,7 @@ def voice_of(text: str, start: int, end: int, *, in_prose: bool = False) -> Voic
     is_told = _SENTENCE.search(before) is not None or _GOES_ON.match(after) is not None
     is_told = is_told or (is_quoted and _WORD_BEHIND.match(after) is not None)
     is_told = is_told or _NARRATED.search(before) is not None
+    is_told = is_told or _ON_IN_CHINESE.search(text, start) is not None
     return Voice.TOLD if is_told else Voice.OWN
 
 

@@ -84,7 +84,7 @@ def with_told_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]
     if not clues or not all(map(_is_nameless, clues)):
         return list(clues)
     name = next(filter(None, _named(lines()[:_FAR], clues)), None)
-    return [replace(clue, name=name) for clue in clues]
+    return [replace(clue, name=name, is_named_elsewhere=True) for clue in clues]
 
 
 def _is_nameless(clue: Clue) -> bool:
