@@ -146,4 +146,5 @@ def without_numbers(text: str) -> str:
     text = re.sub(r"/\S*/traced-\w+", "/traced", text)
     text = re.sub(r"0x[0-9a-f]+", "0x#", text)
     text = re.sub(r"[\d.]+ (?:ms|s) before", "# before", text)
+    text = re.sub(r"in \d+ places", "in # places", text)  # the loader has some for each processor
     return re.sub(r"\b(process|thread) \d+", r"\1 #", text)
