@@ -40,6 +40,8 @@ _MEMBER: Final = re.compile(
 _PLAIN: Final = re.compile(r"(?P<depth>\s{0,40}(?:- )?)name: (?P<name>[a-z0-9][\w.-]{0,80})\s*$")
 _TERMINATED: Final = re.compile(r"\s{1,40}(?:exitCode|reason): \S")
 """The same in YAML."""
+_ANDROIDS: Final = re.compile(r".{0,60}\bProcess: (?P<name>[\w.:]{3,120}), PID: \d{1,9}")
+"""Below an exception of Java's that nobody caught."""
 _CONTAINER: Final = re.compile(r"\s{0,12}(?P<name>[a-z0-9][a-z0-9.-]{0,60}):\s*$")
 _HEADING: Final = re.compile(r"(?P<name>[a-z0-9][a-z0-9.-]{1,60})\s*$")
 _STATE: Final = re.compile(r"\s{2,16}(?:Last )?State: ")
@@ -63,7 +65,7 @@ _ARGUMENTS: Final = re.compile(
     r"Args: \"(?:[^\"/\\]{0,100}[/\\]{1,2}){0,20}(?P<first>[A-Za-z_][\w.+-]{1,60})\""
 )
 """Bun's, of what it was started as."""
-_LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS)
+_LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS, _ANDROIDS)
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
@@ -123,7 +125,8 @@ def _member(lines: Sequence[str], at: int) -> str | None:
 
 def _is_of_record(clue: Clue) -> bool:
     is_parents = clue.kind is ClueKind.CHILD and clue.name is None and not clue.is_told
-    return clue.kind in _OF_RECORDS and (is_parents or is_nameless(clue))
+    is_windbgs = clue.source == "a debugger" and clue.kind is ClueKind.SIGNAL and not clue.name
+    return clue.kind in _OF_RECORDS and (is_parents or is_windbgs or is_nameless(clue))
 
 
 def _labelled(lines: Sequence[str], at: int) -> str | None:

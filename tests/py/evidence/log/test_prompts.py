@@ -461,3 +461,29 @@ def test_a_message_behind_which_a_sentence_goes_on_is_told() -> None:
 
 def test_macos_exceptions_are_read_in_titles() -> None:
     assert death("# Crash with EXC_BAD_ACCESS in Poolview\n\nIt does.\n").signal == "SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    ("report", "name"),
+    [
+        (
+            "FATAL EXCEPTION: main\nProcess: com.example.pool, PID: 4242\n"
+            "java.lang.NullPointerException: it is null\n",
+            "com.example.pool",
+        ),
+        (
+            "ExceptionAddress: 00007ff6a0012f42 (pool!take+0x12)\n"
+            "   ExceptionCode: c0000005 (Access violation)\nPROCESS_NAME:  pool.exe\n",
+            "pool.exe",
+        ),
+        ("core.exception.RangeError@pool.d(42): Range violation\n", None),
+        ("thread 4242 panic: index out of bounds: index 4, len 3\n", None),
+        ("---- Crash Report ----\n\njava.lang.NullPointerException: a block is null\n", None),
+        ("Unhandled exception thrown: read access violation.\n", None),
+    ],
+)
+def test_reports_of_other_runtimes(report: str, name: str | None) -> None:
+    first = death(report)
+
+    assert first.name == name
+    assert first.cause.kind in {CauseClass.ABORT_EXCEPTION, CauseClass.NATIVE_FAULT}

@@ -23,7 +23,7 @@ _NOBODY: Final = lazily(
     # what a thing is, and not whose name it is
     r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
     r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
-    r"info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
+    r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
     r"shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
     r"window|button|model|page|box|site|\w+\(\))$"

@@ -29,6 +29,8 @@ _BEFORE: Final = lazily(
 """The mark of a quotation or of pytest's, a label, or what somebody says that he got."""
 _OF_GROUP: Final = lazily(r"[\s|]*\+-[+-]-{6,40} \d{1,3} -{6,40}$")
 """Above a member of a group: one that was never raised has no traceback."""
+_JAVAS: Final = ("java.", "javax.", "kotlin.", "scala.")
+"""How exceptions begin that are none of Python's."""
 _MIN_MESSAGE: Final = 8
 _MAX: Final = 4
 
@@ -55,4 +57,6 @@ def _clue(line: LogLine, least: int) -> Clue | None:
         return None
     is_echo = is_echo_of_another(name.rpartition(".")[2], message)
     kind = ClueKind.ECHO if is_echo else ClueKind.EXCEPTION
+    if name.startswith(_JAVAS):
+        return clue_at(line, ClueKind.ABORT, "a language runtime", detail=match[0], is_told=True)
     return clue_at(line, kind, "python", detail=match[0], is_told=True)

@@ -236,6 +236,16 @@ _ENDS: Final = (
         r"memory wrap).{0,80})",
         "panic: free from wrong pool during global destruction.",
     ),
+    (  # D
+        "core.exception.",
+        r"^(?P<detail>core\.exception\.\w{1,40}(?:Error|Exception)@\S{1,200}\(\d{1,7}\).{0,120})",
+        "core.exception.RangeError@pool.d(42): Range violation",
+    ),
+    (  # Zig
+        " panic: ",
+        r"^(?P<detail>thread \d{1,20} panic: \S.{0,200})",
+        "thread 4242 panic: index out of bounds: index 4, len 3",
+    ),
     (  # Android
         "FATAL EXCEPTION: ",
         r"\b(?P<detail>FATAL EXCEPTION: \S.{0,80})",
