@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.diagnosis.incident.faults import allocator, trapped
+from vllm_forensics.diagnosis.incident.faults import allocator, cause, signal_of, trapped
 from vllm_forensics.diagnosis.incident.kills import killed
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
@@ -53,24 +53,20 @@ _OF_A_KILL: Final = {137, -9, 9}
 """Exit statuses of whom the kernel killed."""
 
 
-def _cause(kind: CauseClass, detail: str, certainty: Certainty) -> Cause:
-    return Cause(kind=kind, detail=detail, certainty=certainty)
-
-
 def gpu(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`CUDA error: an illegal memory access was encountered`, alone or in what()."""
     of_gpu = next((one for one in (first, *account) if one.kind is ClueKind.GPU), None)
     if of_gpu is not None:
         sure = "unhandled system error" not in (of_gpu.detail or "")
-        return _cause(
+        return cause(
             CauseClass.GPU_ASYNC,
             of_gpu.detail or of_gpu.text,
             Certainty.PROVED if sure else Certainty.LIKELY,
         )
     if first.kind is ClueKind.STACK and first.source == "the GPU runtime":
-        return _cause(CauseClass.GPU_ASYNC, first.detail or first.text, Certainty.LIKELY)
+        return cause(CauseClass.GPU_ASYNC, first.detail or first.text, Certainty.LIKELY)
     told = _what(first, account, _GPU)
-    return _cause(CauseClass.GPU_ASYNC, told, Certainty.PROVED) if told is not None else None
+    return cause(CauseClass.GPU_ASYNC, told, Certainty.PROVED) if told is not None else None
 
 
 def _what(first: Clue, account: Sequence[Clue], pattern: re.Pattern[str]) -> str | None:
@@ -87,14 +83,14 @@ def sent(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if told is None or any(one.kind is ClueKind.MEMORY for one in account):
         return None
     if told.sender == ITSELF:
-        return _cause(
+        return cause(
             CauseClass.ABORT_EXCEPTION, f"{told.signal}, which it sent to itself", Certainty.PROVED
         )
     if told.signal is None:  # by which signal is not told
         detail = f"{told.sender} ended it: {told.detail}"
     else:
         detail = f"{told.signal}, which {told.sender} sent: it did not fail by itself"
-    return _cause(CauseClass.UNKNOWN, detail, Certainty.PROVED)
+    return cause(CauseClass.UNKNOWN, detail, Certainty.PROVED)
 
 
 def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -107,8 +103,8 @@ def memory(first: Clue, account: Sequence[Clue]) -> Cause | None:
     left = next((status for status in exits if status not in _OF_A_KILL), None)
     if left is not None:  # a container's own process lived on: a child of it was killed
         words = f"{told.detail or told.text}; its own process left with exit status {left}"
-        return _cause(CauseClass.OOM_KILLED, words, Certainty.LIKELY)
-    return _cause(CauseClass.OOM_KILLED, told.detail or told.text, Certainty.PROVED)
+        return cause(CauseClass.OOM_KILLED, words, Certainty.LIKELY)
+    return cause(CauseClass.OOM_KILLED, told.detail or told.text, Certainty.PROVED)
 
 
 def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -116,7 +112,7 @@ def heap(first: Clue, account: Sequence[Clue]) -> Cause | None:
     told = next((clue for clue in (first, *account) if clue.kind is ClueKind.HEAP), None)
     if told is None:
         return None
-    return _cause(CauseClass.HEAP_CORRUPTION, told.detail or told.text, Certainty.PROVED)
+    return cause(CauseClass.HEAP_CORRUPTION, told.detail or told.text, Certainty.PROVED)
 
 
 def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -127,7 +123,7 @@ def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
         return None
     # who waited for the others' work is not who kept it
     sure = "atchdog" in first.text and first.source not in _OF_RANKS
-    return _cause(
+    return cause(
         CauseClass.HANG,
         told or first.detail or first.text,
         Certainty.PROVED if sure else Certainty.LIKELY,
@@ -140,7 +136,7 @@ def environment(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if told is None:
         return None
     sure = told.signal is None and _NO_REASON.match(told.detail or "") is None
-    return _cause(
+    return cause(
         CauseClass.ENVIRONMENT,
         told.detail or told.text,
         Certainty.PROVED if sure else Certainty.LIKELY,
@@ -153,7 +149,7 @@ def dereferenced(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if told is None or told.kind is not ClueKind.ABORT:
         return None
     words = f"SIGSEGV, which Go's runtime tells as a {told.detail}"
-    return _cause(CauseClass.NATIVE_FAULT, words, Certainty.PROVED)
+    return cause(CauseClass.NATIVE_FAULT, words, Certainty.PROVED)
 
 
 def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -163,26 +159,26 @@ def given_up(first: Clue, account: Sequence[Clue]) -> Cause | None:
         return None
     if first.signal not in {None, "SIGABRT"}:
         return None
-    return _cause(CauseClass.ABORT_EXCEPTION, told.detail or told.text, Certainty.PROVED)
+    return cause(CauseClass.ABORT_EXCEPTION, told.detail or told.text, Certainty.PROVED)
 
 
 def machine_signal(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGBUS, SIGILL, a limit's: mostly the machine's doing, which no text alone can prove."""
-    signal = _signal(first, account)
+    signal = signal_of(first, account)
     if signal == "SIGBUS" and any(clue.source in _OF_MACHINES for clue in (first, *account)):
         # only in a container /dev/shm is small, and no kernel logs what comes of that
         words = f"SIGBUS: {_WORDS[signal]}, or that is not aligned"
-        return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
+        return cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
     if signal == "SIGBUS" and any(_UNALIGNED.search(one.text) for one in (first, *account)):
         words = "SIGBUS: an access to an address that is not aligned as it has to be"
-        return _cause(CauseClass.NATIVE_FAULT, words, Certainty.PROVED)
+        return cause(CauseClass.NATIVE_FAULT, words, Certainty.PROVED)
     if signal == "SIGBUS" and not any(clue.is_apples for clue in (first, *account)):
         words = f"SIGBUS: {_WORDS[signal]}, such as a full /dev/shm or a file that was cut"
     elif signal in {"SIGILL", "SIGXCPU", "SIGXFSZ"}:
         words = f"{signal}: {_WORDS[signal]}"
     else:
         return None
-    return _cause(CauseClass.ENVIRONMENT, words, Certainty.LIKELY)
+    return cause(CauseClass.ENVIRONMENT, words, Certainty.LIKELY)
 
 
 def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
@@ -191,7 +187,7 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
     Only likely under somebody's sentence that the program segfaults, and where Python on Windows
     alone tells it: it hears of an exception before those who may catch it.
     """
-    signal = _signal(first, account)
+    signal = signal_of(first, account)
     if signal not in {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGTRAP", "SIGSYS"}:
         return None
     told = (first, *account)
@@ -208,7 +204,7 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
         for one in told
         if one.signal and one.kind not in _HEARD
     )
-    return _cause(
+    return cause(
         CauseClass.NATIVE_FAULT,
         f"{signal}: {words or _WORDS.get(signal, 'a fatal signal')}",
         Certainty.PROVED if sure else Certainty.LIKELY,
@@ -217,27 +213,27 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """A crash handler's stack, or `Thread 0 Crashed`: no signal is named."""
-    if first.kind is not ClueKind.SIGNAL or _signal(first, account) is not None:
+    if first.kind is not ClueKind.SIGNAL or signal_of(first, account) is not None:
         return None
     words = "a fatal signal, which is not named"
     if first.source == OOPS and first.detail is not None:
         ran = ", while it ran for this process" if first.name is not None else ""
         words = f"a fault of the kernel itself{ran}: {first.detail}"
-    return _cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
+    return cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)
 
 
 def aborted(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """SIGABRT and no word of why."""
-    if _signal(first, account) != "SIGABRT":
+    if signal_of(first, account) != "SIGABRT":
         return None
-    return _cause(CauseClass.ABORT_EXCEPTION, f"SIGABRT: {_WORDS['SIGABRT']}", Certainty.LIKELY)
+    return cause(CauseClass.ABORT_EXCEPTION, f"SIGABRT: {_WORDS['SIGABRT']}", Certainty.LIKELY)
 
 
 def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """A Python exception that no other death explains."""
     if first.kind is not ClueKind.EXCEPTION:
         return None
-    return _cause(CauseClass.PYTHON_EXCEPTION, first.detail or first.text, Certainty.PROVED)
+    return cause(CauseClass.PYTHON_EXCEPTION, first.detail or first.text, Certainty.PROVED)
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -259,19 +255,15 @@ def cause_of(first: Clue, account: Sequence[Clue]) -> Cause:
         detail = first.detail or detail
     if first.kind is ClueKind.ECHO:
         detail = "the text holds only what other processes noticed"
-    return _cause(CauseClass.UNKNOWN, detail, Certainty.UNKNOWN)
+    return cause(CauseClass.UNKNOWN, detail, Certainty.UNKNOWN)
 
 
-def _as_told(cause: Cause, first: Clue, account: Sequence[Clue]) -> Cause:
+def _as_told(found: Cause, first: Clue, account: Sequence[Clue]) -> Cause:
     """What only somebody's sentence tells, or a line's form, is not proved."""
     told = (first, *account)
     named = [clue for clue in told if clue.signal is not None] or told
     is_printed = any(clue.kind is first.kind and not clue.is_told for clue in told)
     is_weak = not is_printed or all(clue.source == UNNAMED or clue.is_matched for clue in named)
-    if not is_weak or cause.certainty is not Certainty.PROVED:
-        return cause
-    return replace(cause, certainty=Certainty.LIKELY)
-
-
-def _signal(first: Clue, account: Sequence[Clue]) -> str | None:
-    return next((clue.signal for clue in (first, *account) if clue.signal is not None), None)
+    if not is_weak or found.certainty is not Certainty.PROVED:
+        return found
+    return replace(found, certainty=Certainty.LIKELY)

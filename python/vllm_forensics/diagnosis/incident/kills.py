@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.faults import cause, signal_of
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
 
@@ -16,37 +17,33 @@ _STOPPED: Final = re.compile(
 )
 
 
-def _cause(kind: CauseClass, detail: str, certainty: Certainty) -> Cause:
-    return Cause(kind=kind, detail=detail, certainty=certainty)
-
-
 def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`exit code 137`, `Killed`: SIGKILL, whose sender is not named."""
-    if next((one.signal for one in (first, *account) if one.signal is not None), None) != "SIGKILL":
+    if signal_of(first, account) != "SIGKILL":
         return None
     sent = [one for one in account if one.kind is ClueKind.NOT_MEMORY and one.source == _SHELL]
     if any(one.detail is None or "kill" in one.detail for one in sent):
-        return _cause(CauseClass.UNKNOWN, "SIGKILL, which somebody sent", Certainty.UNKNOWN)
+        return cause(CauseClass.UNKNOWN, "SIGKILL, which somebody sent", Certainty.UNKNOWN)
     if any(one.line <= first.line for one in sent) or any(
         _STOPPED.search(one.text) is not None for one in (first, *account)
     ):
         words = "SIGKILL; somebody stopped it, and what does not stop in time is killed"
-        return _cause(CauseClass.UNKNOWN, words, Certainty.UNKNOWN)
+        return cause(CauseClass.UNKNOWN, words, Certainty.UNKNOWN)
     if first.source == "systemd" and first.kind is ClueKind.CHILD:
-        return _cause(
+        return cause(
             CauseClass.UNKNOWN,
             "SIGKILL, whose sender systemd does not name; a lack of memory it would call by its "
             "name, as it would its own after a stop that took too long, unless it is old",
             Certainty.UNKNOWN,
         )
     if any(one.kind is ClueKind.NOT_MEMORY and one.source != _SHELL for one in account):
-        return _cause(
+        return cause(
             CauseClass.UNKNOWN,
             "SIGKILL, and the container runtime does not call it a lack of memory: somebody sent "
             "it, as after a failed probe or a stop that took too long",
             Certainty.UNKNOWN,
         )
-    return _cause(
+    return cause(
         CauseClass.OOM_KILLED,
         "SIGKILL, whose sender the text does not name; most often it is the out-of-memory killer",
         Certainty.LIKELY,

@@ -17,10 +17,7 @@ from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, i
 from vllm_forensics.evidence.log.people.no_names import is_kind_of_end, somebody
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
-from vllm_forensics.evidence.log.people.sentence_names import (
-    process_named,
-    unit_named,
-)
+from vllm_forensics.evidence.log.people.sentence_names import process_named, unit_named
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
 from vllm_forensics.model.incident import Clue
 
@@ -97,7 +94,8 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     A parent's words are of its child, and not of what was run.
     """
     told = [clue.text for clue in clues if clue.is_told]
-    prose = [*told, *filter(is_prose, Page(lines).written())]
+    page = Page(lines)
+    prose = [*told, *filter(is_prose, page.written())]
     crashes = (
         one for line in prose for name in (DEATH, HEAP, CRASH) for one in name.finditer(line)
     )
@@ -114,24 +112,24 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     yield started_at_prompt(lines, len(lines))
     for match in filter(None, map(_ALONE.match, lines)):
         yield program_of_command(match["command"].rstrip("`"))
-    yield _done_above(lines, clues)
+    yield _done_above(page, clues)
     yield from map(labelled_program, lines)
     steps = filter(None, map(_STEP.match, lines))
     yield from (one["name"] for one in steps if not is_kind_of_end(one["name"]))
-    page = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
-    below = lines[lines.index(page.string) + 1 :] if page is not None else ()
-    if page is not None and not any(_IMPORTED.search(line) for line in below):
-        own = _own(page["name"], page["owner"])
+    trackers = next(filter(None, map(_PAGE.match, lines[:_TOP])), None)
+    below = lines[lines.index(trackers.string) + 1 :] if trackers is not None else ()
+    if trackers is not None and not any(_IMPORTED.search(line) for line in below):
+        own = _own(trackers["name"], trackers["owner"])
         found = filter(None, map(own.search, (*told, *below)))
         yield from (match[match.lastgroup or 0] for match in found)
 
 
-def _done_above(lines: Sequence[str], clues: Sequence[Clue]) -> str | None:
+def _done_above(page: Page, clues: Sequence[Clue]) -> str | None:
     """What somebody did with which program, in the words right above what it printed.
 
     Quoted it may be anything that runs; else its name has to stand elsewhere in the text too.
     """
-    page = Page(lines)
+    lines = page.lines
     near = [clue for clue in clues if clue.line <= len(lines)]
     above = [page.paragraph_above(clue.line - 1) for clue in near]
     for match in (
