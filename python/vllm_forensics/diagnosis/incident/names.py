@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import Clue, IncidentReading
 
 _BY_RANK: Final = re.compile(r"VllmWorker-(\d{1,4})")
@@ -46,22 +44,6 @@ def with_numbers(reading: IncidentReading) -> IncidentReading:
             for clue in reading.clues
         ),
     )
-
-
-def certainty_of_name(
-    name: str | None, told: Sequence[Clue], reading: IncidentReading, by_itself: str | None
-) -> Certainty | None:
-    """Proved where a line of the death's own record, or a prefix, bears the name.
-
-    Some records name their program by being what they are: Java's, the kernel's.
-    """
-    if name is None:
-        return None
-    own = (clue.name for clue in told if not (clue.is_told or clue.is_named_elsewhere))
-    signed = (*(clue.writer for clue in told), *(one.name for one in reading.processes))
-    modules = (call.module for clue in told for call in clue.native)
-    is_sure = name in {by_itself, *own, *signed, *modules}
-    return Certainty.PROVED if is_sure else Certainty.LIKELY
 
 
 def _is_of_rank(name: str, told: str) -> bool:
