@@ -260,7 +260,7 @@ class Death:
     cause: Cause
     evidence: tuple[EvidenceLine, ...]
     file: str | None = None
-    """The source of the place, with its line, where symbols or an assertion's words give them."""
+    """The source of the place, with its line: symbols, an assertion's words or Python tell it."""
     line: int | None = None
     symbolized: NameCertainty | None = None
     """How sure the names are, where they are not the log's own."""

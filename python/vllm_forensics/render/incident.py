@@ -20,6 +20,7 @@ from vllm_forensics.model.incident import (
     ProcessRole,
 )
 from vllm_forensics.model.locations import Certainty as NameCertainty
+from vllm_forensics.model.python_source import TOP_LEVEL
 from vllm_forensics.render import rows
 from vllm_forensics.render.incident_stack import stack_of
 from vllm_forensics.render.process_tree import as_tree
@@ -31,7 +32,8 @@ from vllm_forensics.render.terminal import Detail, TerminalStyle, render_parts
 _MAX_PROCESSES: Final = 12
 _MAX_ECHOES: Final = 6
 _MAX_ALIKE: Final = 8
-_FOLDERS: Final = re.compile(r"[/\\]")
+_FILE: Final = re.compile(r"[/\\](?!__(?:init|main)__\.py)")
+"""Between folders and a file's name; many packages have files of these names."""
 _WIDEST: Final = 100
 _ENDS_WIDTH: Final = 26
 """How a process ended, and the gaps before it, take so much at least: else times are left out."""
@@ -144,8 +146,8 @@ def headline(death: Death) -> str:
     elif death.exit is not None:
         parts.append(f"exit {death.exit}")
     place = death.function or death.module or death.python_function
-    if place is None and death.file is not None:
-        place = f"{_FOLDERS.split(death.file)[-1]}:{death.line}"
+    if place in {None, TOP_LEVEL} and death.file is not None:
+        place = f"{_FILE.split(death.file)[-1]}:{death.line}"
     if place is not None:
         is_guess = death.function is not None and death.symbolized is NameCertainty.LIKELY
         parts.append(f"likely {short_name(place)}" if is_guess else short_name(place))

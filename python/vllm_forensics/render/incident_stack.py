@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
@@ -11,13 +10,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from vllm_forensics.model.incident import Death, DeathFrame
+from vllm_forensics.model.python_source import in_package
 from vllm_forensics.model.stack import FrameKind
 from vllm_forensics.render.rows import Rows
 from vllm_forensics.render.short_names import short_name
 
 _MAX_FRAMES: Final = 6
 _MAX_NAME: Final = 90
-_PACKAGES: Final = re.compile(r".*[/\\](?:site|dist)-packages[/\\]")
 _LABELS: Final = {FrameKind.PYTHON: "Python"}
 
 
@@ -48,4 +47,4 @@ def _name(frame: DeathFrame) -> Text:
 def _place(frame: DeathFrame) -> str:
     if frame.file is None:
         return frame.module or ""
-    return f"{_PACKAGES.sub('', frame.file)}:{frame.line}"
+    return f"{in_package(frame.file)}:{frame.line}"

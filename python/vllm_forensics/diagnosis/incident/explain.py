@@ -42,6 +42,7 @@ from vllm_forensics.model.incident import (
     NativeCall,
     PythonCall,
 )
+from vllm_forensics.model.python_source import TOP_LEVEL
 
 _MAX_EVIDENCE: Final = 12
 _IMPORT: Final = "<frozen importlib"
@@ -126,6 +127,8 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
     elif first.kind is ClueKind.ABORT:
         place = asserted_place(told)  # its own words: there it gave up, whoever is to blame
     python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
+    called = _own_call(python)
+    source = place or called
     who = who_died(first, account, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
@@ -140,9 +143,9 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         time=next((clue.time for clue in told if clue.time is not None), None),
         module=place.module if place else None,
         function=plain_name(place.function) if place and place.function else None,
-        python_function=_called(python) if python else None,
-        file=place.file if place else None,
-        line=place.line if place else None,
+        python_function=_called(python, called) if called else None,
+        file=source.file if source else None,
+        line=source.line if source else None,
         symbolized=place.symbolized if place else None,
         name_certainty=who.name_certainty,
         cause=cause,
@@ -168,12 +171,14 @@ def _named(places: Sequence[NativeCall], programs: Collection[str]) -> NativeCal
     return first if found is None else replace(found, module=first.module)
 
 
-def _called(calls: Sequence[PythonCall]) -> str:
-    """The innermost function; of an import the file that imports, and not Python's machinery."""
-    if not calls[0].file.startswith(_IMPORT):
-        return calls[0].function
-    own = next((call for call in calls if not call.file.startswith(_IMPORT)), calls[0])
-    if own.function != "<module>":
+def _own_call(calls: Sequence[PythonCall]) -> PythonCall | None:
+    """The innermost call; of an import the file that imports, and not Python's machinery."""
+    own = (call for call in calls if not call.file.startswith(_IMPORT))
+    return next(own, next(iter(calls), None))
+
+
+def _called(calls: Sequence[PythonCall], own: PythonCall) -> str:
+    if calls[0] is own or own.function != TOP_LEVEL:
         return own.function
     path = own.file.replace("\\", "/").split("/")
     return f"import in {'/'.join(path[-2:])}"

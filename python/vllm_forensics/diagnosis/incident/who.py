@@ -11,6 +11,7 @@ from vllm_forensics.diagnosis.incident.clues import is_death, subject_pid
 from vllm_forensics.diagnosis.incident.hearsay import name_titled
 from vllm_forensics.diagnosis.incident.programs import program_of
 from vllm_forensics.diagnosis.incident.roles import role_in_title, role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident.scripts import script_of
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
     LISTING,
@@ -37,6 +38,7 @@ _INTERPRETERS: Final = {
 """Who prints such a report of itself, whatever a title says that it ran."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
+_CHILDREN: Final = {ProcessRole.ENGINE_CORE, ProcessRole.WORKER, ProcessRole.RAY_ACTOR}
 _NUMBER: Final = re.compile(r"\d+")
 _ASKED: Final = re.compile(r"(?P<name>\S{1,40}) invoked oom-killer: ")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
@@ -76,7 +78,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     by_itself = _INTERPRETERS.get(first.source) or _OF_ITSELF.get((first.kind, first.source))
     name = name or _INTERPRETERS.get(first.source)
-    name = name or next(filter(None, (program_of(clue.native) for clue in told)), None)
+    name = name or _name_of_stack(told, role)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         name = name_titled(first, reading) or name or by_itself
         name = name or _listed(first, reading) or _invoked(told)
@@ -87,6 +89,17 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
         role=role or (_alone(reading) if is_known else ProcessRole.UNKNOWN),
         name_certainty=_certainty(name, told, reading, by_itself),
     )
+
+
+def _name_of_stack(told: Sequence[Clue], role: ProcessRole | None) -> str | None:
+    """The program whose stack it is, or the script that Python runs.
+
+    A forked child shows its parent's script too: its role says more.
+    """
+    scripts = (script_of(clue.python) for clue in told if clue.kind is not ClueKind.ECHO)
+    script = next(filter(None, scripts), None) if role not in _CHILDREN else None
+    program = next(filter(None, (program_of(clue.native) for clue in told)), None)
+    return script or program
 
 
 def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:
@@ -126,7 +139,8 @@ def _certainty(
     own = (clue.name for clue in told if not (clue.is_told or clue.is_named_elsewhere))
     signed = (*(clue.writer for clue in told), *(one.name for one in reading.processes))
     modules = (call.module for clue in told for call in clue.native)
-    is_sure = name in {by_itself, *own, *signed, *modules}
+    scripts = (script_of(clue.python) for clue in told)
+    is_sure = name in {by_itself, *own, *signed, *modules, *scripts}
     return Certainty.PROVED if is_sure else Certainty.LIKELY
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death, Echo, IncidentProcess, ProcessRole
 from vllm_forensics.model.locations import Certainty as NameCertainty
+from vllm_forensics.model.python_source import TOP_LEVEL, in_package
 
 _MAX_NAMED: Final = 4
 _ROLES: Final = {
@@ -98,15 +99,24 @@ def _where(death: Death) -> list[str]:
         places.append(f"{death.function}{within}{_source(death)}")
     elif death.module is not None:
         places.append(death.module)
-    elif death.file is not None:
+    elif death.file is not None and death.python_function is None:
         places.append(f"{death.file}:{death.line}")
     if death.python_function is not None:
         places.append(
-            f"called by Python's {death.python_function}"
-            if places
-            else f"in Python's {death.python_function}"
+            f"called by Python's {death.python_function}" if places else _in_python(death)
         )
     return [f"Where: {', '.join(places)}."] if places else []
+
+
+def _in_python(death: Death) -> str:
+    """A function with its source; a module's own code has no name but its file's."""
+    source = f"{in_package(death.file)}:{death.line}" if death.file is not None else ""
+    if death.python_function == TOP_LEVEL and source:
+        return f"in Python's {source}"
+    is_import = (death.python_function or "").startswith("import in ")
+    return f"in Python's {death.python_function}" + (
+        f" ({source})" if source and not is_import else ""
+    )
 
 
 def _others(death: Death, processes: Sequence[IncidentProcess]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Final
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at, shortened
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
+from vllm_forensics.model.python_source import TOP_LEVEL
 
 HEADINGS: Final = (b"Traceback (most recent call",)
 FRAMES: Final = (b"---> ", b'", line ')
@@ -206,7 +207,7 @@ def _call(text: str) -> PythonCall | None:
     frame = _FRAME.match(text)
     if frame is None:
         return None
-    function = (frame["function"] or "<module>").strip()
+    function = (frame["function"] or TOP_LEVEL).strip()
     return PythonCall(function=function, file=frame["file"], line=int(frame["line"]))
 
 
@@ -214,7 +215,7 @@ def _notebook_call(text: str) -> PythonCall | None:
     frame = _NOTEBOOK.match(text)
     if frame is None:
         return None
-    function = (frame["function"] or "<module>").strip()
+    function = (frame["function"] or TOP_LEVEL).strip()
     line = int(frame["line"] or frame["cell"] or 0)
     return PythonCall(function=function, file=frame["file"] or "<cell>", line=line)
 
