@@ -41,9 +41,13 @@ def _native(told: Sequence[Clue], place: NativeCall) -> Sequence[NativeCall]:
 def _begin(calls: tuple[NativeCall, ...], place: NativeCall | None) -> int:
     """Below what handled the signal, whosever the innermost frames are."""
     at, start = _index(calls, place), fault_index(calls)
-    while start < at and gives_up(calls[start]):
+    while start < at and (gives_up(calls[start]) or _is_nameless(calls[start])):
         start += 1
     return min(start, at)
+
+
+def _is_nameless(call: NativeCall) -> bool:
+    return call.function is None and call.module is None
 
 
 def _index(calls: Sequence[NativeCall], place: NativeCall | None) -> int:

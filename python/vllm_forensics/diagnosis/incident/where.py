@@ -19,8 +19,16 @@ _LOGS: Final = (
     r"folly::(?:symbolizer|Log|logging|fatal)"
 )
 """glog's and folly's own frames, where they print a failed check or handle a signal."""
+_LOGGERS: Final = (
+    r"(?:[\w~]{1,60}::(?:\(anonymous namespace\)::)?){0,6}(?:"
+    r"(?:\w{0,30}(?:Log(?![a-z])|Check(?![a-z])|Assert|Fatal)\w{0,30}?|(?:Error|Message))"
+    r"(?:Message|Fatal|Logger|Stream|Voidify|Entry|Failure|Fail|Finali[sz]er|Helper)\w{0,20}::"
+    r"(?:~\w|[Ff]ail|[Ff]lush|[Ff]inish|[Ff]inali|[Ss]end|[Ll]og|[Dd]ie|[Cc]rash|HandleFatal|Abort)"
+    r")"
+)
+"""A logger of fatal errors, whosever: its destructor ends the program for who failed a check."""
 _HANDLERS: Final = re.compile(
-    rf"(?:absl::|{_LOGS}|std::|boost::(?:throw_exception|wrapexcept|exception_detail)|"
+    rf"(?:absl::|{_LOGS}|{_LOGGERS}|std::|boost::(?:throw_exception|wrapexcept|exception_detail)|"
     r"TVMFFI(?:SegFault|Backtrace|Traceback)|"
     r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"

@@ -36,6 +36,8 @@ _INTERPRETERS: Final = {
     "Java": "java",
 }
 """Who prints such a report of itself, whatever a title says that it ran."""
+_SERVERS: Final = {"ClickHouse": "clickhouse"}
+"""The same, of which a stack may tell under which name it runs."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _CHILDREN: Final = {ProcessRole.ENGINE_CORE, ProcessRole.WORKER, ProcessRole.RAY_ACTOR}
@@ -76,9 +78,12 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     role = role or role_of_name(name)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
-    by_itself = _INTERPRETERS.get(first.source) or _OF_ITSELF.get((first.kind, first.source))
+    by_itself = _OF_ITSELF.get((first.kind, first.source)) or _SERVERS.get(first.source)
+    by_itself = _INTERPRETERS.get(first.source) or by_itself
     name = name or _INTERPRETERS.get(first.source)
-    name = name or _name_of_stack(told, role)
+    of_stack = _name_of_stack(told, role)
+    is_longer = (of_stack or "").startswith(f"{name}-")  # a title's `pool` is `pool-server`
+    name = of_stack if is_longer else name or of_stack or _SERVERS.get(first.source)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         name = name_titled(first, reading) or name or by_itself
         name = name or _listed(first, reading) or _invoked(told)

@@ -64,10 +64,15 @@ def explanation(
     return " ".join(words)
 
 
+def _bare(detail: str) -> str:
+    """Without the marks around it; the dots of `../src/pool.cc` stay."""
+    return detail.lstrip(": ").rstrip(".: ")
+
+
 def _of_what(death: Death) -> str:
     cause = death.cause
     if cause.kind is CauseClass.UNKNOWN and cause.certainty is not Certainty.UNKNOWN:
-        return f": {cause.detail.strip('.: ')}"
+        return f": {_bare(cause.detail)}"
     if cause.certainty is Certainty.UNKNOWN:
         return f"; of what is unknown: {cause.detail}"
     likely = ", most likely" if cause.certainty is Certainty.LIKELY else ""
@@ -75,7 +80,7 @@ def _of_what(death: Death) -> str:
     if _OVERRUN.search(cause.detail) is not None:
         reason = "because it wrote beyond a buffer"
     comma = "," if reason.startswith("because") and not likely else ""
-    return f"{likely}{comma} {reason}: {cause.detail.strip('.: ')}"
+    return f"{likely}{comma} {reason}: {_bare(cause.detail)}"
 
 
 _OVERRUN: Final = re.compile(r"(?:stack smashing|buffer overflow) detected")

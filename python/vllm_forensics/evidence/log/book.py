@@ -50,6 +50,7 @@ from vllm_forensics.evidence.log.writers.services import LOADER, SHARED_MEMORY, 
 from vllm_forensics.evidence.log.writers.shells import ABROAD, RESTARTS, SENDERS
 from vllm_forensics.evidence.log.writers.strangers import (
     BROWSERS,
+    CLICKHOUSE,
     DATABASES,
     DOTNET,
     GAMES,
@@ -67,8 +68,8 @@ FAMILIES: Final = (
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,
-    DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET, HANDLER_FRAMES,
-    PANIC_FRAMES,
+    CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET,
+    HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

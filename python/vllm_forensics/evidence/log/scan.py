@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from vllm_forensics.evidence.log import openers, records, unnamed
+from vllm_forensics.evidence.log import asserted, openers, records, unnamed
+from vllm_forensics.evidence.log.asserted import read_asserted
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.labels import with_labels
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
@@ -75,6 +76,7 @@ _NEEDLES: Final = tuple(
             *_STOPS,
             *hearsay.NEEDLES,
             *unnamed.NEEDLES,
+            *asserted.NEEDLES,
         )
     )
 )
@@ -320,6 +322,7 @@ class _Scanner:
 
     def _phrase(self, line: LogLine) -> None:
         clue = BOOK.read(line) or clue_of_heading(line) or read_unnamed(line)
+        clue = clue or read_asserted(line)
         block = self._blocks.get(line.stream)
         if clue is None and is_defined(block, line):
             self._blocks.pop(line.stream, None)

@@ -48,9 +48,9 @@ HANDLERS: Final = (
     Form(  # with a process's arguments behind its name, or file and line at the end
         writer="backtrace_symbols, UCX, Open MPI, MXNet, Ruby",
         example="/lib/libucs.so.0(f+0x2dc) [0x7f1be0001234] ns::f()",
-        pattern=r"\s*(?:(?:\d{1,6}\s{1,3}|# ?)?\d{1,3}:?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) |"
+        pattern=r"\s*(?:(?:\d{1,6}\s{1,3}|# ?)?\d{1,3}[:.]?\s+|\[ ?\d{1,3}\] ?|\[bt\] \(\d{1,3}\) |"
         r"\+ (?=/))?"
-        r"(?P<module>(?!0x|\d{1,6}\s|\.\d)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
+        r"(?P<module>(?!0x|\d{1,6}\.?\s|\.\d)[\w./+@-]{1,240})(?: [\w./+-]{0,200})?"
         r"(?: [\w.+:*\[\]-]{1,40}){0,2}\((?P<symbol>[^()+]{0,400})"
         r"\+?(?P<offset>0x[0-9a-fA-F]+|0)?\) ?\[0x[0-9a-fA-F]+\]"
         r"(?: (?!\(?\S{1,240}:[\d?]{1,9}\)?$)(?P<function>\S.{0,400}))?",
@@ -228,6 +228,18 @@ HANDLERS: Final = (
         r"\bthr<\d{1,9}> #\d{1,3} 0x[0-9a-f]{4,16}(?: (?P<function>\S.{0,400}))?)",
         begins=".",
         holds="][critical][backtrace] ",
+    ),
+    Form(  # the list may be wrapped, so that the address stands on the next line
+        writer="ClickHouse",
+        example="2021.01.15 08:12:45.123456 [ 4300 ] {} <Fatal> BaseDaemon: 2. ./src/Pool.cpp:88: "
+        "DB::Pool::take(int) @ 0x00000000e2d6a01 in /usr/bin/clickhouse",
+        pattern=r"(?:.{0,160}<(?:Fatal|Error)> \w{4,20}(?: \([^()]{1,40}\))?: )?"
+        r"\d{1,3}(?:\.\d{1,2})?\. (?:inlined from )?"
+        r"(?:(?P<file>[^\s()]{1,240}?):(?P<line>\d{1,7}): )?(?P<function>[A-Za-z_~?(]"
+        r".{0,800}?)(?: @ 0x[0-9a-f]{4,16}(?: in (?P<module>\S{1,240}))?)?$",
+        begins=r".",
+        holds=". ",
+        source="ClickHouse",
     ),
     Form(
         writer="Ceph",

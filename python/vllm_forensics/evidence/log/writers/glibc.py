@@ -126,7 +126,8 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.ABORT,
             ": Assertion ",
-            rf"(?:(?<![^\s`(]){_PROGRAM}: )?(?P<detail>(?<![^\s:`])[^\s:`]{{1,200}}:\d{{1,20}} ?: ?"
+            rf"(?:(?<![^\s`(]){_PROGRAM}(?:\[(?P<pid>\d{{1,9}})\])?: )?"
+            r"(?P<detail>(?<![^\s:`])[^\s:`]{1,200}:\d{1,20} ?: ?"
             # a page takes the first mark for its own
             r"(?!.*\], thread: \[).{1,500}?: Assertion (?:[`']?.{1,200}['`] "
             r"failed|`[^'`]{1,200}$))",  # a title may be cut off

@@ -36,6 +36,19 @@ BROWSERS: Final = Family(
         ),
     ),
 )
+_OF_CLICKHOUSE: Final = r"<(?:Fatal|Error|Trace)> (?:BaseDaemon|CrashWriter)(?: \([^()]{1,40}\))?: "
+CLICKHOUSE: Final = Family(
+    source="ClickHouse",
+    phrases=(
+        Phrase(
+            ClueKind.SIGNAL,
+            "eceived signal ",
+            rf"{_OF_CLICKHOUSE}.{{0,300}}?\b[Rr]eceived signal (?P<signal>{_WORDS}|\d{{1,2}}\b)",
+            "<Fatal> BaseDaemon: (version 23.8.1.1) (from thread 4300) (no query) Received signal "
+            "Segmentation fault (11)",
+        ),
+    ),
+)
 DATABASES: Final = Family(
     source="a server",
     phrases=(
@@ -43,8 +56,7 @@ DATABASES: Final = Family(
             ClueKind.SIGNAL,
             "Received signal ",
             rf"\bReceived signal (?P<signal>{_WORDS})(?: \(\d{{1,2}}\))",
-            "<Fatal> BaseDaemon: (version 23.8.1.1) (from thread 4300) (no query) Received signal "
-            "Segmentation fault (11)",
+            "poold: (from thread 4300) Received signal Segmentation fault (11)",
         ),
         Phrase(
             ClueKind.SIGNAL,

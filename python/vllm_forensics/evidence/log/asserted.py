@@ -1,0 +1,71 @@
+"""A failed assertion in words that no table knows: its form tells it, and where it stands.
+
+Whoever wrote it, an assertion's last words hold one of a few words, that it failed, and the line of
+a source in a language whose assertions end the program.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.people.prose import Voice, is_code, voice_of
+from vllm_forensics.evidence.log.phrases import clue_at, shortened
+from vllm_forensics.model.incident import UNNAMED, Clue, ClueKind
+
+NEEDLES: Final = (
+    b"ssert", b"SSERT", b"nvariant ", b"INVARIANT ", b"VERIFY", b"INSIST(", b"REQUIRE(",
+)  # fmt: skip
+_HOLDS: Final = lazily("|".join(re.escape(needle.decode()) for needle in NEEDLES))
+_ASSERTS: Final = (
+    r"(?:(?i:\b(?:\w{1,20}[ _])?assert(?:ion)?s?\b)|\b(?i:invariant)|\bVERIFY\w{0,4}|"
+    r"\b(?:INSIST|REQUIRE|ENSURE)\()"
+)
+_FAILED: Final = r"\b(?i:fail(?:ed|ure|s)?|violated|violation)\b"
+_TELLS: Final = lazily(rf"(?:{_ASSERTS}[^\n]{{0,300}}?{_FAILED}|{_FAILED} {_ASSERTS})")
+_SOURCE: Final = lazily(
+    r"[\w./\\+-]{1,240}\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|rs|d|zig|C|H)[\"'>)]?"
+    r"(?:[:(+]|[,;:]? {0,2}(?:at |on )?[Ll]ine[ :#=<]{1,3}| : |, | )\d{1,7}\b"
+)
+_OF_THE_LIVING: Final = lazily(
+    # of the kernel's it warns alone; tests, compilers and linters tell of others' assertions
+    r"(?i)\bRTNL\b|###!!!|\bwarning\b|\bnon-?fatal\b|static_?assert|\btests?\b|AssertionError|"
+    r"\bexpected\b|\berror: (?:static|assert)|\d:\d{1,5}: error:|\bignor"
+)
+_PROSE: Final = lazily(
+    r"\b(?:the|it|its|I|we|you|my|our|your|because|but|please|when|which|who|then|seems?|since|"
+    r"bug|crash(?:es|ed)?|issue|problem|why|how)\b"
+)
+_WRITER: Final = lazily(
+    r"(?:[^\s`':\[]{0,200}/)?(?P<name>(?!(?i:error|fatal|std\w+|warning|info|debug|critical)\b)"
+    r"[A-Za-z][\w.+-]{0,60}?)(?:\[(?P<pid>\d{1,9})\])?: "
+)
+_REACH: Final = 1_000
+
+
+def read_asserted(line: LogLine) -> Clue | None:
+    """What the line tells, where it has the form of a failed assertion that names its source."""
+    text = line.text[:_REACH]
+    if _HOLDS.search(text) is None:
+        return None
+    match = _TELLS.search(text)
+    if match is None or _SOURCE.search(text) is None:
+        return None
+    if _OF_THE_LIVING.search(text) is not None or _PROSE.search(text[: match.start()]) is not None:
+        return None
+    voice = voice_of(text, match.start(), match.end(), in_prose=True)
+    if voice is Voice.SHOWN or is_code(text[: match.start()], text[match.end() :]):
+        return None
+    who = _WRITER.match(text)
+    clue = clue_at(line, ClueKind.ABORT, UNNAMED)
+    return replace(
+        clue,
+        signal="SIGABRT",
+        pid=int(who["pid"]) if who is not None and who["pid"] else None,
+        name=who["name"] if who is not None and who["pid"] else None,
+        detail=shortened(text.strip()),
+        is_told=voice is Voice.TOLD,
+    )
