@@ -66,7 +66,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     told = (first, *account)
     is_known = first.kind is not ClueKind.ECHO
     pid = next(filter(None, map(subject_pid, told)), None) if is_known else None
-    name = _name_told(told, pid) if is_known else None
+    name = _name_told(told, pid) or _name_below(first, reading) if is_known else None
     role = _role_told(first, told, reading)
     seen = next((one.name for one in reading.processes if pid is not None and one.pid == pid), None)
     if name is None or (role is None and role_of_name(seen) is not None):
@@ -121,6 +121,12 @@ def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:
     names = list(filter(None, map(_name, named)))
     name = next(iter(names), None)
     return next((one for one in names if one == f"{name}.exe"), name)
+
+
+def _name_below(first: Clue, reading: IncidentReading) -> str | None:
+    """Below a title stands whose log it is: the writer of a traceback whose end was cut off."""
+    cut = _unfinished(reading) if first.is_told else ()
+    return next((one.writer for one in cut if one.writer is not None), None)
 
 
 def _role_told(first: Clue, told: Sequence[Clue], reading: IncidentReading) -> ProcessRole | None:

@@ -14,10 +14,13 @@ from typing import Final
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _PROMPT: Final = re.compile(
-    r"[\s>`]{0,8}(?!\((?:gdb|lldb)\))(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
+    r"[\s>`]{0,8}(?!\((?:gdb|lldb)\))(?:\[\d\d:\d\d:\d\d\] )?(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
     r"\[?[\w.-]{1,40}@[\w.-]{0,60}[:\s~][^$#%>]{0,120}[$#%>]|"  # somebody@host:~/folder$
     r"[\w.-]{1,40}:[^\s$#%]{1,80} [\w.-]{1,40}[$#%]|"  # host:folder somebody$
     r"[\w.-]{1,40}:~[\w./~-]{0,80}>|"  # host:~/folder>
+    r"\[[\w~/][^\[\]$#%>]{0,80}\] ?[$#%]|"  # [label:~/folder]$
+    r"[~/][^\s$#%>]{0,80} \u00bb|\u2514\u2500\S{0,2} ?[$#]|\u2b9e|"
+    r"\u279c  [^\s$#%>]{1,60} (?:git:\(\S{1,60}\) )?(?:\u2717 )?|"  # folder git:(branch)
     r"(?:bash|sh|zsh)-\d[\d.]{0,6}[$#]|(?:PS )?[A-Z]:\\[^>]{0,160}>|"
     r"(?:[\w.~/-]{1,60} ?)?[$%\u276f\u279c]|#(?=[a-z][\w./-]{1,40} -))"
     r" ?(?P<command>[\w./~\"'].{0,400})$"
@@ -25,29 +28,37 @@ _PROMPT: Final = re.compile(
 _TAGS: Final = re.compile(r"</?[a-z]{1,6}>")
 """A page's own marks around what was typed."""
 _PREPARES: Final = re.compile(
-    r"(?:(?:env|exec|nohup|sudo|doas|time|catchsegv|\w{1,40}=\S{0,200}|"
+    r"(?:(?:env|exec|nohup|time|catchsegv|\w{1,40}=\S{0,200}|"
+    r"(?:sudo|doas)(?: -[ugp] \S{1,40}| -{1,2}[\w=-]{1,40}){0,6}|"
+    r"(?:prime-run|optirun|gamemoderun|mangohud|heaptrack|unbuffer|dbus-run-session|wine(?:64)?|"
+    r"(?:ba|z|da)?sh)(?: -{1,2}[a-z]{1,12}){0,3}|"
     r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
-    r"(?:uv|poetry|pipenv|pdm|rye|hatch) run|"
+    r"(?:uv|poetry|pipenv|pdm|rye|hatch) run|(?:bundle|stack|cabal|poetry|opam) exec(?: --)?|"
+    r"(?:flatpak|snap|cabal|swift) run(?: -{1,2}\S{1,80}){0,9}|"
+    r"nix-shell [^'\"]{0,200}--(?:run|command)|"
     r"(?:strace|ltrace|valgrind|gdb(?= --args)|timeout|numactl|taskset|nice|ionice|setsid|"
     r"stdbuf|xvfb-run)"
     r"(?: -[oeESpcu] \S{1,80}| -{1,2}[\w=,:.+-]{1,60}| \d[\w.,-]{0,12}){0,9}) {1,9}){0,8}"
+    r"(?:nix run (?:[\w./:+~-]{0,80}#)?)?"
 )
+"""What stands before the program that is started: settings, and who starts another."""
 _PROGRAM: Final = re.compile(
     r"[\"']?(?:[^\s/\\\"']{0,100}[/\\]){0,20}(?P<name>[\w.+-]{1,60})[\"']?(?=[\s;&|]|$)"
 )
 _OTHERS: Final = frozenset(
     {
-        "addr2line", "apt", "apt-get", "brew", "cargo", "cat", "cd", "chmod", "clear", "cmake",
-        "conda", "coredumpctl", "cp", "ctest", "curl", "dmesg", "dnf", "do", "docker",
-        "docker-compose", "echo", "export", "file", "find", "for", "gcc", "gdb", "git", "go",
-        "grep", "head", "history", "hostname", "if", "journalctl", "kill", "kubectl", "ldd",
-        "less", "lldb", "ls", "lscpu", "lspci", "make", "mamba", "man", "micromamba", "mkdir",
-        "module", "more", "mpiexec", "mpirun", "mv", "nano", "ninja", "nm", "nox", "npm", "npx",
-        "nvidia-smi", "objdump", "perf", "pip", "pip3", "podman", "ps", "pwd", "readelf", "rm",
-        "ros2", "roslaunch", "rosrun", "set", "singularity", "snap", "source", "srun", "ssh",
-        "strace", "sudo", "systemctl", "tail", "tar", "top", "torchrun", "tox", "ulimit", "uname",
-        "unset", "until", "valgrind", "vi", "vim", "watch", "wc", "wget", "which", "while", "yum",
-        "zcat",
+        "adb", "addr2line", "apptainer", "apt", "apt-get", "brew", "bundle", "cabal", "cargo",
+        "cat", "cd", "chmod", "clear", "cmake", "conda", "coredumpctl", "cp", "ctest", "curl",
+        "distrobox", "dmesg", "dnf", "do", "docker", "docker-compose", "echo", "env", "export",
+        "file", "find", "flatpak", "for", "gcc", "gdb", "git", "go", "gradle", "gradlew", "grep",
+        "head", "history", "hostname", "if", "journalctl", "kill", "kubectl", "ldd", "less", "lldb",
+        "ls", "lscpu", "lspci", "make", "mamba", "man", "micromamba", "mkdir", "module", "more",
+        "mpiexec", "mpirun", "mv", "mvn", "nano", "nice", "ninja", "nm", "nohup", "nox", "npm",
+        "npx", "nvidia-smi", "objdump", "opam", "perf", "pip", "pip3", "pnpm", "podman", "ps",
+        "pwd", "readelf", "rm", "ros2", "roslaunch", "rosrun", "set", "singularity", "snap",
+        "source", "srun", "ssh", "stack", "strace", "sudo", "swift", "systemctl", "tail", "tar",
+        "time", "toolbox", "top", "torchrun", "tox", "ulimit", "uname", "unset", "until",
+        "valgrind", "vi", "vim", "watch", "wc", "wget", "which", "while", "yarn", "yum", "zcat",
     }
 )  # fmt: skip
 """What shows, builds or starts others: who died is not told by their names."""

@@ -50,7 +50,7 @@ def test_a_number_in_any_other_record_is_no_dead_actors() -> None:
 @pytest.mark.parametrize(
     ("line", "name", "exit_status"),
     [
-        ("Error: llama runner process has terminated: exit status127", "runner", 127),
+        ("Error: llama runner process has terminated: exit status127", "llama runner", 127),
         ('level=ERROR msg="pool runner terminated" error="exit status 2"', "pool runner", 2),
         (
             "# Error: llama runner process has terminated: exit status 0xc000001d",

@@ -277,3 +277,36 @@ def test_what_is_looked_for_or_left_to_fill_in_is_no_death(lines: tuple[str, ...
 )  # fmt: skip
 def test_a_supervisor_names_its_service(line: str, name: str) -> None:
     assert incident_of("s6-rc: info: service pool: starting", line).first_death.name == name
+
+
+def test_a_title_above_a_cut_traceback_is_of_who_wrote_it() -> None:
+    death = incident_of(
+        "# [Bug]: CUDA error: an illegal instruction was encountered",
+        "",
+        "(VllmWorker rank=2 pid=42) Process VllmWorker-2:",
+        "(VllmWorker rank=2 pid=42) Traceback (most recent call last):",
+        '(VllmWorker rank=2 pid=42)   File "/opt/pool/worker.py", line 12, in worker_main',
+        "(VllmWorker rank=2 pid=42)     worker.take()",
+    ).first_death
+
+    assert death.name == "VllmWorker"
+
+
+def test_a_faulting_gpu_tells_whose_page_it_was() -> None:
+    death = incident_of(
+        "amdgpu 0000:66:00.0: amdgpu:  for process serve pid 4242 thread serve pid 4242)",
+        "amdgpu 0000:66:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051",
+    ).first_death
+
+    assert (death.name, death.pid, death.cause.kind) == ("serve", 4242, CauseClass.GPU_ASYNC)
+
+
+def test_fishs_word_in_a_sentence_names_what_it_ran() -> None:
+    death = incident_of(
+        "# Poolview crashes on a large file",
+        "",
+        "I open it and get an error - fish: Job 1, 'poolv big.txt' terminated by signal SIGKILL "
+        "(Forced quit), and the memory was full.",
+    ).first_death
+
+    assert death.name == "poolv"

@@ -87,6 +87,11 @@ CRASH: Final = re.compile(
     r"(?: \w{2,12}){0,3}? without (?:an? |any |any other )?(?:error|message|warning|notice|output|"
     r"trace|reason|explanation|word|exception|log)s?\b(?: reports?\b| messages?\b)?|"
     r"(?:silently|instantly|immediately) (?:exit|quit|close)(?:s|ed)?|"
+    r"(?:randomly|spontaneously) (?:terminate[sd]?|quits?|clos(?:es?|ed|ing)|exit(?:s|ed)?|"
+    r"shuts? down|disappears?)(?! (?:all|any|some|my|other|the (?!app|program|game))\b)|"
+    r"(?:terminate[sd]?|quits?|clos(?:es?|ed|ing)|exit(?:s|ed)?|disappears?) "
+    r"(?:the (?:app|application|program|game) )?(?:randomly|spontaneously|by itself|on its own)|"
+    r"keeps? (?:on )?closing(?= (?:on|by|all|every|after|when|itself|unexp)\b|\W{0,2}(?m:$))|"
     r"stop(?:s|ped) running(?= (?:after|without|when|at|during|in)\b)|"
     r"(?:exits|exited|exiting|quits|closes|closed) (?:silently|instantly|immediately)(?! with))"
     r"(?!\w|-(?!on-))|"
@@ -106,7 +111,8 @@ EXCEPTION: Final = re.compile(
 _VERB: Final = re.compile(
     r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
-    rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*without.*|stopped working|"
+    rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*without.*|.*randomly.*|"
+    r".*spontaneously.*|.*(?:itself|own)|stopped working|"
     rf"stop\w+ running|{ENDS})$"
 )
 _INFINITIVE: Final = re.compile(

@@ -28,6 +28,13 @@ _NOBODY: Final = lazily(
     r"shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
     r"window|button|model|page|box|site|\w+\(\))$"
 )
+_MODEL: Final = lazily(
+    r"(?i)(?:.{0,60}[-_.])?(?:\d{1,4}(?:\.\d{1,2})?[bm]|a\d{1,3}b|\d{1,2}x\d{1,3}b|int[48]|fp[48]|"
+    r"[bf]?f16|w\d{1,2}a\d{1,2}|gptq|awq|gguf|instruct)(?:[-_.].{0,60})?$|"
+    r"(?:qwen|llama|mistral|mixtral|deepseek|gemma|phi|(?:chat)?glm|falcon|gpt|yi|internvl|"
+    r"internlm|minicpm|kimi|baichuan|opt|bloom)[-_.]?v?\d{1,3}(?:[-_.].{0,60})?$"
+)
+"""What is loaded and served: a model's name with its size, or with its family's number."""
 _OCCASIONS: Final = lazily(
     r"(?i)(?:start(?:up)?|launch(?:er)?|boot|log-?(?:in|on|out|off)|sign-?(?:in|up|out)|export|import|"
     r"save|load(?:er)?|render(?:er)?|shut-?down|exit|quit|close|open|scroll|click|drag|drop|copy|paste|"
@@ -56,8 +63,9 @@ _HOW_OFTEN: Final = lazily(
 
 
 def somebody(name: str) -> str | None:
-    """The name; None where it is a word that names nobody."""
-    return name if _NOBODY.match(name) is None else None
+    """The name; None where it is a word that names nobody, or a model's name."""
+    is_word = _NOBODY.match(name) is not None or _MODEL.match(name) is not None
+    return None if is_word else name
 
 
 def is_kind_of_end(name: str) -> bool:

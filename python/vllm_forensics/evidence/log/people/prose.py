@@ -90,7 +90,10 @@ _NARRATED: Final = re.compile(
 """Before it in the line somebody speaks of himself: he quotes what he saw."""
 _GOES_ON: Final = re.compile(
     r"[\"'`)\u2019\u201d]{0,2},? (?:errors?|messages?|crash(?:es)?|bugs?|issues?|problems?|"
-    r"exceptions?|when|while|whenever|during|because|after|if)\b"
+    r"exceptions?|when|while|whenever|during|because|after|if)\b|"
+    r"[\"'`\u201d]{1,2} (?:(?:is|was|are|were|gets?|got) (?:visible|displayed|shown|printed|logged|"
+    r"raised|thrown|reported|seen|output|returned)|appear(?:s|ed)|pops|comes|came|shows up|"
+    r"occur(?:s|red)|happen(?:s|ed))\b"
 )
 _PLACEHOLDER: Final = re.compile(r"\b(?:PID|pid)[ =:]{1,2}[`<(\[]{1,2}(?:N{2,}|pid|PID)[`>)\]]")
 """A number that was left out: `(PID `NNN`)`."""

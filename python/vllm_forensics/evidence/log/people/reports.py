@@ -92,11 +92,13 @@ _MANY: Final = lazily(r"(?i)^\W{0,4}(?:many|most|all|any|various|certain)(?: \w{
 """Crashes as such: `Many program crashes remain unreported`."""
 _LINK: Final = lazily(
     r"(?i)\b(?:connection|session|socket|stream|quer(?:y|ies)|transaction|request|tunnel|channel|"
-    r"link|websocket|pipe|handshake|lock)s?"
+    r"link|websocket|pipe|handshake|lock|"
+    r"menu|drop-?down|modal|pop-?up|dialog|tab|panel|tooltip|side-?bar|drawer|keyboard|palette|"
+    r"picker|overlay|issue|ticket|port|file|order|trade|position|door)s?"
     r"(?: (?:is|was|were|has|have|had|been|being|gets?|got)){0,2} $"
 )
 _OF_LINKS: Final = lazily(r"(?i).*(?:kill|clos|unexpected|abort|die|terminat|end|exit|without)")
-"""`Connection was killed`: no process was."""
+"""`Connection was killed`, `menu closes randomly`: no process ended."""
 _ABSENT: Final = lazily(
     r"(?i)\W{0,4}(?:bug: |\[bug\] )?(?:no|missing) (?:[\w-]{1,20} ){1,4}"
     r"(?:when(?:ever)?|if|after|on) "

@@ -34,6 +34,12 @@ _WITHIN: Final = lazily(
     rf"(?P<name>{_PROCESS}|(?<=on the )(?:server|client))\b"
 )
 """Behind the crash's name."""
+_DAEMON: Final = lazily(
+    r"[^.;:]{0,20}? (?:in|on|of) (?:the )?[`\"']?"
+    r"(?P<name>(?!kernel|client|\w{0,12}server\b|worker|engine|actor|\w{0,8}[bs]sd\b)[a-z][a-z-]{3,40})"
+    r"[`\"']?(?=[.,;:)]|$| (?:when|while|on|with|after|during|if|at|and|since|every|running)\b)"
+)
+"""So too, where the word's form is that of a program alone."""
 _IS_PROCESS: Final = lazily(rf"(?i){_PROCESS}")
 _VICTIM: Final = lazily(
     r"(?i)(?<=killed|rashes|rashed| kills|freeze|reezes| froze) "
@@ -123,14 +129,16 @@ _STARTED: Final = lazily(
     r"(?:when|if|whenever|as soon as|after) (?:I|we)) (?:to )?(?:start|launch)) "
     r"(?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
     r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))|"
-    r"\brunning (?:the |my |our )?[`\"']?(?P<program>[\w.+-]{2,40}"
-    r"(?: (?:program|binary|executable)\b|(?<=\.(?:py|sh))[`\"']?(?= )))|"
+    r"\brunning (?:the |my |our |any |an? )?[`\"']?(?P<program>[\w.+-]{2,40}"
+    r"(?:[`\"']? (?:program|binary|executable|command)\b|(?<=\.(?:py|sh))[`\"']?(?= )))|"
     r"\b(?:runn|execut|invok)ing (?:\w{1,12} )?(?P<quote>[`\"'])"
     r"(?P<command>(?:(?!(?P=quote)).){1,120} (?:(?!(?P=quote)).){1,120})(?P=quote)"
 )
 """`Segfault when starting python`: what was started is who died."""
 _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
+_PAIR: Final = lazily(r"(?:^|[\]:.!?] )(?P<first>[A-Z][\w.+-]{1,40}) ?(?:/|&|\+|and) ?$")
+"""Of two that are said to have died the first is named."""
 _OWNER: Final = lazily(
     r"(?:^|\s)[`\"]?(?P<name>[A-Z][\w.+-]{1,40})[`\"]?['\u2019]s (?:\w{2,20} ){0,2}$"
 )
@@ -218,6 +226,7 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         _WHO.search(text, 0, start)
         or _WITHIN.match(text, crash.end())
         or _PATH.search(text, 0, start)
+        or _daemon_behind(crash)
     )
     if who is not None:
         return who["name"]
@@ -228,6 +237,12 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
         or _subject_of(text, before, is_verb=is_verb)
         or (somebody(then["name"]) if then is not None else None)
     )
+
+
+def _daemon_behind(crash: re.Match[str]) -> re.Match[str] | None:
+    """A program by its form, in which the crash is said to be."""
+    within = _DAEMON.match(crash.string, crash.end())
+    return within if within is not None and _PROGRAM.match(within["name"]) is not None else None
 
 
 def _ended_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
@@ -316,6 +331,9 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     name = subject["name"]
     if _PROGRAM.match(name) is not None:
         return name
+    pair = _PAIR.search(before[: subject.start("name")])
+    if pair is not None:
+        return somebody(pair["first"]) if is_verb else None
     first = _FIRST.search(before[: subject.start("name")]) if is_verb else None
     is_word = (name[:1].isupper() and name.isalpha()) or _ROLE.match(name) is not None
     if first is not None and is_word and verb.islower() and somebody(first["first"]):

@@ -19,7 +19,7 @@ from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import process_named, unit_named
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
-from vllm_forensics.model.incident import Clue
+from vllm_forensics.model.incident import Clue, ClueKind
 
 _RUNS: Final = (
     r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|execut(?:e|ed|ing)|open(?:ed|ing)?|"
@@ -50,7 +50,7 @@ _ALONE: Final = lazily(
 _DONE: Final = lazily(
     r"(?i)\b(?:when(?:ever)?|while|after|by|upon|on|if|once) (?:I |we |you )?(?:try(?:ing)? to )?"
     r"(?:run(?:ning|s)?|start(?:ing|ed)?|launch(?:ing|ed)?|exit(?:ing|ed)?|quit(?:ting)?|"
-    r"execut(?:e|ed|ing)|invok(?:e|ed|ing)|us(?:e|ing)) (?:the |my )?"
+    r"execut(?:e|ed|ing)|invok(?:e|ed|ing)) (?:the |my )?"
     r"(?:`(?P<quoted>[a-z][\w.+-]{1,40})`|(?P<name>[a-z][\w+-]{2,40}(?:\.exe)?)"
     r"(?= ?[,;:]|[.!]?\s|[.!]?$))"
 )
@@ -99,7 +99,9 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     crashes = (
         one for line in prose for name in (DEATH, HEAP, CRASH) for one in name.finditer(line)
     )
-    reported = (one for one in crashes if one.string in told or is_reported(one, Form.SENTENCE))
+    is_report = any(clue.kind is ClueKind.HEARSAY for clue in clues)
+    form = Form.MESSAGE if is_report else Form.SENTENCE
+    reported = (one for one in crashes if one.string in told or is_reported(one, form))
     yield from (process_named(one, is_verb=is_verb(one)) for one in reported)
     yield from map(unit_named, told)
     if not told and any(clue.of_another for clue in clues):

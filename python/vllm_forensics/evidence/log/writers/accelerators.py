@@ -286,6 +286,12 @@ GPU: Final = Family(
                     "amdgpu 0000:c6:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00341051",
                 ),
                 (
+                    "amdgpu:  for process ",
+                    r"(?P<detail>amdgpu: {1,3}for process (?P<name>[\w.-]{1,40}) "
+                    r"pid (?P<pid>\d{1,9}) thread )",
+                    "amdgpu 0000:66:00.0: amdgpu:  for process serve pid 42 thread serve pid 42)",
+                ),
+                (
                     " illegal ",
                     _ILLEGAL_IN_TITLE,
                     "# [Bug]: CUDA illegal instruction during decode on a GB10",

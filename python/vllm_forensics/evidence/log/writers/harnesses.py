@@ -301,14 +301,14 @@ SERVERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "runner process has terminated: exit status",
-            r"llama (?P<name>runner) process has terminated: exit status ?(?P<exit>\d{1,3})\b",
+            r"(?P<name>llama runner) process has terminated: exit status ?(?P<exit>\d{1,3})\b",
             "Error: llama runner process has terminated: exit status 2",
             of_another=True,
         ),
         Phrase(
             ClueKind.ABORT,  # the last line that it wrote, as its parent tells it
             "runner process ",
-            r"llama (?P<name>runner) process (?:has )?terminated: (?!signal: |exit status|%!)"
+            r"(?P<name>llama runner) process (?:has )?terminated: (?!signal: |exit status|%!)"
             r"(?P<detail>\w.{1,200})",
             "Error: llama runner process has terminated: CUDA error: out of memory",
             of_another=True,
@@ -325,7 +325,7 @@ SERVERS: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "runner process no longer running",
-            r"(?P<detail>llama (?P<name>runner) process no longer running)"
+            r"(?P<detail>(?P<name>llama runner) process no longer running)"
             r"(?:: (?P<exit>-?\d{1,3}))?",
             "Error: llama runner process no longer running: -1",
             of_another=True,

@@ -239,7 +239,8 @@ SHELL: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             " terminated by signal SIG",
-            r"^fish: (?:Job \d{1,9}, )?['\"\u201c](?:\S{0,200}/)?(?P<name>[\w.+-]{1,60}).{0,400}"
+            r"(?:^|[\w:] ?[-:\u2013\u2014]? )fish: (?:Job \d{1,9}, )?"
+            r"['\"\u201c](?:\S{0,200}/)?(?P<name>[\w.+-]{1,60}).{0,400}"
             r"['\"\u201d] terminated by signal (?P<signal>SIG\w{1,20})",
             "fish: Job 1, './serve' terminated by signal SIGSEGV (Address boundary error)",
         ),

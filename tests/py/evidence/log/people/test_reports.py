@@ -88,6 +88,9 @@ def crash_in(text: str) -> re.Match[str]:
         'installed pool 4.0.0 and "Segmentation fault: 11" error',
         "\u8fd0\u884c\u65f6\u51fa\u73b0Illegal instruction\u9519\u8bef",
         "\u670d\u52a1\u610f\u5916\u5d29\u6e83",
+        "The pool randomly terminates",
+        "Poolview closes the program randomly",
+        "The pool keeps closing on every start",
     ],
 )
 def test_a_title_that_reports(title: str) -> None:
@@ -133,6 +136,7 @@ def test_a_title_that_reports(title: str) -> None:
         "Pool does not restart after the server hangs",
         "\u5982\u4f55\u89e3\u51b3Segmentation fault",
         "\u4f60\u542f\u52a8\u65f6\u4f1a\u51fa\u73b0Segmentation fault",
+        "Dropdown randomly closes",
     ],
 )
 def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
@@ -309,6 +313,13 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Poolview 3.2.0-alpha crashes on export", "Poolview"),
         ("Opening it will crash the editor", "editor"),
         ("That makes Poolview crash the same", "Poolview"),
+        ("Qwen3-VL-30B-A3B crashes on two GPUs", None),
+        ("Llama-4 segfaults", None),
+        ("Coredump occurs on poolmd.", "poolmd"),
+        ("Crash on FreeBSD", None),
+        ("Segfault on ssd", None),
+        ("Segfault when running any poolview command", "poolview"),
+        ("Poolview / Takelist segfaults on a new file", "Poolview"),
     ],
 )
 def test_the_process_that_a_title_names(title: str, name: str | None) -> None:

@@ -58,10 +58,18 @@ def test_what_was_run_is_who_died(text: str, name: str) -> None:
         TITLE + "I get it when I run take_all.\n\npool.take_all()\n",
         PAGE + "My program uses poolview as a library, and running poolview helps.\n",
         PAGE + "I opened poolview from Python, and saw this.\n",
+        TITLE + "It comes once I use unite.\n\nunite is a list.\n",
     ],
 )
 def test_what_is_no_program_is_no_name(text: str) -> None:
     assert name_in(text) is None
+
+
+def test_in_a_report_a_plain_sentence_names_who_crashed() -> None:
+    text = "# Crash while opening a file\n\npoolview crashes while it loads the file.\n"
+    (*_, clue) = parse_incident_log([f'{text}\n"free(): invalid size" is visible\n'.encode()]).clues
+
+    assert (clue.name, clue.is_told) == ("poolview", True)
 
 
 def test_whom_a_sentence_says_crashed_is_who_a_nameless_stack_is_of() -> None:
