@@ -266,14 +266,24 @@ class Death:
     """How sure the names are, where they are not the log's own."""
     name_certainty: Certainty | None = None
     """Proved where a record of the death or a line's prefix names the process; None: no name."""
+    place_certainty: Certainty | None = None
+    """Proved where the dead one's own stack or words show the place; None: no place."""
     frames: tuple[DeathFrame, ...] = ()
     """Its stack, innermost first: from the fault on what is native, then what is Python's."""
 
     @property
     def is_name_guessed(self) -> bool:
         """Is the name only likely, and would it look proved beside a cause that is?"""
-        is_likely = self.name_certainty is Certainty.LIKELY
-        return is_likely and self.cause.certainty is Certainty.PROVED
+        return self._is_only_likely(self.name_certainty)
+
+    @property
+    def is_place_guessed(self) -> bool:
+        """The same of its place; symbols that are another build's are a guess too."""
+        is_guess = self.function is not None and self.symbolized is NameCertainty.LIKELY
+        return is_guess or self._is_only_likely(self.place_certainty)
+
+    def _is_only_likely(self, certainty: Certainty | None) -> bool:
+        return certainty is Certainty.LIKELY and self.cause.certainty is Certainty.PROVED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from vllm_forensics.model.incident import (
     IncidentProcess,
     ProcessRole,
 )
-from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.model.python_source import TOP_LEVEL
 from vllm_forensics.render import rows
 from vllm_forensics.render.incident_stack import stack_of
@@ -149,7 +148,7 @@ def headline(death: Death) -> str:
     if place in {None, TOP_LEVEL} and death.file is not None:
         place = f"{_FILE.split(death.file)[-1]}:{death.line}"
     if place is not None:
-        is_guess = death.function is not None and death.symbolized is NameCertainty.LIKELY
+        is_guess = death.is_place_guessed
         parts.append(f"likely {short_name(place)}" if is_guess else short_name(place))
     parts.append(
         {Certainty.UNKNOWN: "not known of what"}.get(

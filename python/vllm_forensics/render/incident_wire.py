@@ -76,6 +76,8 @@ class DeathWire(msgspec.Struct, frozen=True, kw_only=True):
     """Null where the names are the log's own."""
     name_certainty: Literal["proved", "likely"] | None
     """Proved where a record of the death or a line's prefix names the process; null: no name."""
+    place_certainty: Literal["proved", "likely"] | None
+    """Proved where the dead one's own stack or words show the place; null: no place."""
     frames: list[DeathFrameWire]
     """Innermost first: from the fault on what is native, then what is Python's."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,26 +12,20 @@ from vllm_forensics.diagnosis.incident.causes import cause_of
 from vllm_forensics.diagnosis.incident.clues import MACHINES
 from vllm_forensics.diagnosis.incident.echoes import echoes_of, is_a_parents_word
 from vllm_forensics.diagnosis.incident.first import first_death, is_of_a_stop
-from vllm_forensics.diagnosis.incident.hearsay import (
-    hearsay_of,
-    is_asked_for,
-    place_titled,
-)
+from vllm_forensics.diagnosis.incident.hearsay import hearsay_of, is_asked_for
 from vllm_forensics.diagnosis.incident.names import with_numbers
+from vllm_forensics.diagnosis.incident.place import where_it_died
 from vllm_forensics.diagnosis.incident.processes import processes_of
 from vllm_forensics.diagnosis.incident.restarts import lives_of
-from vllm_forensics.diagnosis.incident.source import asserted_place
 from vllm_forensics.diagnosis.incident.stack import stack_of
 from vllm_forensics.diagnosis.incident.steps import next_steps
 from vllm_forensics.diagnosis.incident.strangers import without_strangers
 from vllm_forensics.diagnosis.incident.threads import with_processes
-from vllm_forensics.diagnosis.incident.where import innermost, last_resort, place_of
 from vllm_forensics.diagnosis.incident.who import who_died
 from vllm_forensics.diagnosis.incident.words import explanation
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import (
-    CauseClass,
     Clue,
     ClueKind,
     Death,
@@ -39,22 +33,10 @@ from vllm_forensics.model.incident import (
     EvidenceLine,
     Incident,
     IncidentReading,
-    NativeCall,
-    PythonCall,
 )
-from vllm_forensics.model.python_source import TOP_LEVEL
 
 _MAX_EVIDENCE: Final = 12
-_IMPORT: Final = "<frozen importlib"
 _NOTICES: Final = {ClueKind.ECHO, ClueKind.CHILD, ClueKind.START, ClueKind.HEARSAY}
-_WHERE_COUNTS: Final = {
-    CauseClass.NATIVE_FAULT,
-    CauseClass.HEAP_CORRUPTION,
-    CauseClass.ABORT_EXCEPTION,
-    CauseClass.ENVIRONMENT,
-    CauseClass.UNKNOWN,
-}
-"""Elsewhere a native stack is only where something was noticed."""
 
 
 def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
@@ -117,18 +99,8 @@ def _visible_is_echo(first: Clue, last: int, echoes: Sequence[Echo]) -> bool:
 def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> Death:
     told = (first, *account)
     cause = cause_of(first, account)
-    place: NativeCall | None = None
-    if cause.kind in _WHERE_COUNTS:
-        places = (find(clue.native) for find in (place_of, last_resort) for clue in told)
-        programs = {clue.name for clue in told if clue.native and clue.name is not None}
-        place = _named(list(filter(None, places)), programs) or asserted_place(told)
-        place = place or next(filter(None, (innermost(clue.native) for clue in told)), None)
-        place = place or place_titled(first, reading)
-    elif first.kind is ClueKind.ABORT:
-        place = asserted_place(told)  # its own words: there it gave up, whoever is to blame
-    python = next((clue.python for clue in told if clue.python and _is_own(clue)), ())
-    called = _own_call(python)
-    source = place or called
+    where = where_it_died(first, account, cause, reading)
+    place = where.call
     who = who_died(first, account, reading)
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
@@ -143,48 +115,17 @@ def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> De
         time=next((clue.time for clue in told if clue.time is not None), None),
         module=place.module if place else None,
         function=plain_name(place.function) if place and place.function else None,
-        python_function=_called(python, called) if called else None,
-        file=source.file if source else None,
-        line=source.line if source else None,
+        python_function=where.python,
+        file=where.source.file if where.source else None,
+        line=where.source.line if where.source else None,
         symbolized=place.symbolized if place else None,
         name_certainty=who.name_certainty,
+        place_certainty=where.certainty,
         cause=cause,
         evidence=(),
-        frames=stack_of(told, place, python),
+        frames=stack_of(told, place, where.stack),
     )
     lines = sorted({clue.line: clue.text for clue in told}.items())[:_MAX_EVIDENCE]
     return replace(
         death, evidence=tuple(EvidenceLine(line=line, text=text) for line, text in lines)
     )
-
-
-def _named(places: Sequence[NativeCall], programs: Collection[str]) -> NativeCall | None:
-    """The first place; a later one in the same library may tell the function that it lacks.
-
-    Debuggers name no module for a frame of the program itself.
-    """
-    first = next(iter(places), None)
-    if first is None or first.function is not None:
-        return first
-    modules = {first.module, None} if first.module in programs else {first.module}
-    found = next((one for one in places if one.function and one.module in modules), None)
-    return first if found is None else replace(found, module=first.module)
-
-
-def _own_call(calls: Sequence[PythonCall]) -> PythonCall | None:
-    """The innermost call; of an import the file that imports, and not Python's machinery."""
-    own = (call for call in calls if not call.file.startswith(_IMPORT))
-    return next(own, next(iter(calls), None))
-
-
-def _called(calls: Sequence[PythonCall], own: PythonCall) -> str:
-    if calls[0] is own or own.function != TOP_LEVEL:
-        return own.function
-    path = own.file.replace("\\", "/").split("/")
-    return f"import in {'/'.join(path[-2:])}"
-
-
-def _is_own(clue: Clue) -> bool:
-    """Is its Python stack that of the dead process, and not of one that noticed?"""
-    is_others = clue.of_another and clue.kind is not ClueKind.HEARSAY
-    return not is_others and clue.kind is not ClueKind.ECHO

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.machinery import ends_a_program, is_called_to_fail
 from vllm_forensics.diagnosis.runtime_frames import (
     RUNTIME_FUNCTIONS,
     SYSTEM_FILES,
@@ -42,10 +44,10 @@ _HANDLERS: Final = re.compile(
     r"Builtins_\w|v8::internal::(?:FunctionCallbackArguments::|Builtin_\w|Execution::|"
     r"\(anonymous namespace\)::(?:HandleApiCall|Invoke)|MaybeHandle<.{1,200}HandleApiCall)|"
     r"ceph::__ceph_(?:abort|assert)|"
-    r"v8::(?:api_internal|Utils|V8::FromJust|internal::(?:V8|Heap)::Fatal)|"
+    r"v8:$|v8::(?:api_internal|base::|Utils|V8::FromJust|internal::(?:V8|Heap)::Fatal)|"
     r"(?:_?raise|_?_?abort|gsignal|kill(?:pg)?|clone3?|_?_?free|malloc|realloc|calloc|cfree)\b(?!::)|"
     r"__clang_call_terminate|__aarch64_(?:ld|cas|swp)|_{0,3}pthread_|_sigtramp|__restore_rt|"
-    r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc_|__fortify|__stack_chk|__chk_fail|"
+    r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc(?:_|$)|__fortify|__stack_chk|__chk_fail|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
     r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
     r"ggml_(?:print_backtrace|abort|uncaught_exception|(?:cuda|hip|sycl|vk|metal)_error)|"
@@ -56,6 +58,8 @@ _HANDLERS: Final = re.compile(
     r"malloc_(?:printerr|consolidate)|tcache_\w{3,20}|unlink_chunk|sysmalloc|_{0,2}strn?dup$|"
     r"__(?:(?:raw|w)?mem(?:p?cpy|move|r?chr|r?cmp|set)|(?:st[rp]|wcs)n?(?:cpy|cat|len|r?chr(?:nul)?|"
     r"(?:case)?cmp|c?spn|pbrk|(?:case)?str))_[a-z]\w{1,40}|"
+    r"(?:mem(?:p?cpy|move|r?chr|r?cmp|set)|(?:str|wcs)n?(?:cpy|cat|len|r?chr(?:nul)?|(?:case)?cmp|"
+    r"c?spn|pbrk|(?:case)?str))(?:\(|$)|"
     r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
     r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap|kerntrap|alltraps\w*)$|"
     r"_?g_(?:log(?:v|_\w{1,40})?|assertion_\w{1,40}|return_if_fail_warning|error|on_error_\w{1,20})$|"
@@ -76,6 +80,12 @@ _ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur)\w{0,12}fail")
 _ASSERTS: Final = re.compile(r"(?:\w+::)*_*[a-z]{1,12}_?[Aa]ssert(?:_?[A-Z]?[a-z]{1,12})?")
 """A program's own function for it, `nsAssertDebug`: below what ended the program it is no place."""
 _ENDED: Final = re.compile(r"__assert_\w{1,20}$|_{0,2}(?:GI_)?abort$")
+_GIVES_UP: Final = re.compile(
+    r"_{0,2}(?:GI_)?(?:raise|gsignal|abort)\b(?!::)|_{0,3}pthread_kill|__assert|__libc_message|"
+    r"__cxa_(?:re)?throw|std::(?:terminate|__terminate|rethrow_exception|__throw)|_CxxThrow|"
+    r"qAbort"
+)
+"""By these a program ends itself, and no fault does."""
 _PRINTERS: Final = re.compile(
     rf"uwsgi_(?:backtrace|segfault)|absl::|{_LOGS}|"
     r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
@@ -159,9 +169,14 @@ def fault_index(calls: tuple[NativeCall, ...]) -> int:
 
 def _below_a_check(calls: tuple[NativeCall, ...], start: int) -> int:
     """Where the caller of a failed check stands that aborted, or threw what nobody caught."""
+    gave_up = any(_GIVES_UP.match(call.function or "") for call in calls[:_DEEP_HANDLER])
     for at in range(start, len(calls) - 1):
         name = calls[at].function or ""
-        if _ASSERTION.search(name) is not None or _ends_by_assertion(calls, at):
+        if (
+            _ASSERTION.search(name) is not None
+            or _ends_by_assertion(calls, at)
+            or (gave_up and is_called_to_fail(name))
+        ):
             start = at + 1
         elif not (_HANDLERS.match(name) or _FUNCTIONS.fullmatch(name)):
             break
@@ -200,9 +215,10 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
             if call.module is not None or (call.file or "").endswith(".go"):
                 return call
             continue
-        if _HANDLERS.match(call.function):
+        names = {call.function, plain_name(call.function)}  # a template's has its type before it
+        if any(map(_HANDLERS.match, names)):
             continue
-        if _FUNCTIONS.fullmatch(call.function) and not _OF_EXTENSIONS.match(call.function):
+        if any(map(_FUNCTIONS.fullmatch, names)) and not _OF_EXTENSIONS.match(call.function):
             continue
         return call
     # The standard library's templates are compiled into the library that uses them.
@@ -236,7 +252,10 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     is_handler = bool(calls) and (_HANDLERS.match(name) is not None or _handles(calls[0]))
     if len(calls) == 1 and not _START.fullmatch(name) and not is_handler:
         is_place = calls[0].module or calls[0].function
-        return calls[0] if is_place and not _PRINTERS.match(calls[0].function or "") else None
+        if not is_place or _PRINTERS.match(name) is not None:
+            return None
+        is_runtimes = calls[0].module is not None and _FUNCTIONS.fullmatch(name) is not None
+        return replace(calls[0], function=None) if is_runtimes else calls[0]
     if calls and calls[0].module and all(call.function is None for call in calls):
         named = {call.module for call in calls if call.module is not None}
         return calls[0] if len(named) == 1 else None
@@ -261,7 +280,8 @@ def _below_the_end(calls: tuple[NativeCall, ...]) -> int:
     found = (
         at + 1
         for at, call in enumerate(calls[:_MAX_HANDLER])
-        if call.function is not None and _ENDS.match(call.function)
+        if call.function is not None
+        and (_ENDS.match(call.function) or ends_a_program(call.function))
     )
     return max(found, default=0)
 

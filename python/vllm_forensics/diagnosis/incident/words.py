@@ -110,7 +110,8 @@ def _where(death: Death) -> list[str]:
         places.append(
             f"called by Python's {death.python_function}" if places else _in_python(death)
         )
-    return [f"Where: {', '.join(places)}."] if places else []
+    where = "Where, most likely" if death.is_place_guessed else "Where"
+    return [f"{where}: {', '.join(places)}."] if places else []
 
 
 def _in_python(death: Death) -> str:

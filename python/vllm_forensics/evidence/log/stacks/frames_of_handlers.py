@@ -58,11 +58,12 @@ HANDLERS: Final = (
         holds="[0x",
     ),
     Form(
-        writer="backtrace_symbols with arguments: V8, Node",
+        writer="backtrace_symbols with arguments: V8, Node, ClickHouse",
         example="/usr/bin/node(ns::f(char const*, ...)+0x172) [0x1cd5a22]",
-        pattern=r"\s*(?P<module>/[\w./+@-]{1,240})\((?P<function>[A-Za-z_~].{0,600}?\)(?: const)?)"
+        pattern=r"\s*(?:\d{1,3}\. )?"
+        r"(?P<module>/[\w./+@-]{1,240})\((?P<function>[A-Za-z_~].{0,600}?\)(?: const)?)"
         r"\+(?P<offset>0x[0-9a-fA-F]+)\) ?\[0x[0-9a-fA-F]+\]$",
-        begins=r"/",
+        begins=r"[/\d]",
         holds="[0x",
     ),
     Form(
@@ -152,6 +153,14 @@ HANDLERS: Final = (
         r"(?:\+(?:0x)?[0-9a-f]{1,8})?$",
         begins="#",
         holds=" in ",
+    ),
+    Form(
+        writer="FreeCAD",
+        example="#1  0x7f1be0001234 in ns::f(int) from /lib/libexample.so+0x10",
+        pattern=r"\s*#\d{1,3}\s+0x[0-9a-f]{6,16} in (?P<function>[A-Za-z_~][^\n]{0,400}?) "
+        r"from (?P<module>/\S{1,240}?)\+(?P<offset>0x[0-9a-f]{1,8})$",
+        begins="#",
+        holds=" from /",
     ),
     Form(
         writer="UCX",

@@ -52,7 +52,7 @@ SYSTEMS: Final = (
         example="5   _C.so    0x0000000104e95123 f(int) + 687",
         pattern=r"\s*(?:\[ ?\d{1,3}\] )?\d{1,3}\s{1,8}"
         r"(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
-        r"(?P<function>\S.{0,400}?)(?: \+ \d{1,12}\b|,?$)",
+        r"(?P<function>\S.{0,400}?)(?: \+ (?P<within>\d{1,12})\b|,?$)",
         begins=r"[\d\[]",
         holds="0x",
     ),

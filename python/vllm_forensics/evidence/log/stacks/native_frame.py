@@ -26,12 +26,20 @@ _NO_NAME: Final = {
     "<unknown function>",
     "<unknown>",
     "n/a",
+    "at",
+    "from",
     "in",  # KDE's debugger: `#5 0x… in  () at /lib/libpool.so`
     "??",
     "",
 }
 _PROGRAMS: Final = re.compile(r"^/(?:[\w.+-]{1,80}/){0,12}(?:s?bin|libexec)/[\w+-]{1,60}$")
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_BEFORE: Final = re.compile(r"0x[0-9a-f]{6,16}(?: (?:in\b)?|$)|<unknown>(?=[\w~])")
+"""What some write before a name, and it is no part of it."""
+_LARGEST: Final = 1 << 20
+"""No function has so many bytes: what lies further in is of another one, which has no symbol."""
+_NO_FUNCTION: Final = ("vtable for ", "typeinfo for ", "typeinfo name for ", "guard variable for ")
+"""What else has a symbol."""
 
 
 _OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40}\.c:\d")
@@ -99,13 +107,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def call_of(groups: dict[str, str | None]) -> NativeCall:
     """The call that a form's groups tell."""
     name = (groups.get("function") or groups.get("symbol") or "").strip()
+    offset, pc = groups.get("offset"), groups.get("pc")
+    name = _BEFORE.sub("", name).strip()
     name = name.removeprefix("__GI_")  # glibc's own name for a function of the same name
+    hexadecimal = offset if groups.get("symbol") else None
+    within = int(hexadecimal or "0", 16) or int(groups.get("within") or 0)
+    name = "" if name.startswith(_NO_FUNCTION) or within >= _LARGEST else name
     is_none = name in _NO_NAME or _NUMBER.fullmatch(name) or not name.strip("_")
     function = None if is_none else name
     if function is not None and function.startswith(("_Z", "_RN", "_RI")):
         function = demangle(function) or function
     module = (groups.get("module") or "").strip() or None
-    offset, pc = groups.get("offset"), groups.get("pc")
     if pc is not None and function is None:  # within its library
         offset = hex(int(pc, 16))
     file, line = groups.get("file"), int(groups.get("line") or 0)

@@ -36,6 +36,12 @@ _PATIENCE: Final = 24
 _LONGEST: Final = 1_000
 _CRASHED: Final = re.compile(r"\s*Thread \d{1,5}(?: \"[^\"]{0,80}\")? crashed:")
 """Swift: the threads above it were asleep."""
+_THREAD: Final = re.compile(
+    r"\s*(?P<current>\[Current thread is )?\[?(?:Thread )?\d{1,5} "
+    r"\([^()]{0,60}\(?LWP (?P<lwp>\d{1,9})\)"
+)
+"""gdb: which thread the core is of, and whose stack follows."""
+_KCRASH: Final = "[KCrash Handler]"
 HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
 _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
@@ -104,6 +110,9 @@ class NativeBlock:
         self._last_first = clue.source in {"Paddle", "backward-cpp"}
         self._apple: AppleThread | None = None
         self._python = DebuggersPython()
+        self._current: str | None = None
+        self._is_others = False
+        """Does the stack of a thread follow that is not the one of the core?"""
         self._handled: tuple[str | None, NativeCall | None] = (None, None)
         """What a handler was given: of which signal, and where it hit."""
         if "instance of" in clue.text and (at := clue.text.find("what():")) > 0:
@@ -113,13 +122,26 @@ class NativeBlock:
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a frame or a message; False where it is not."""
+        if "LWP " in line.text and self._is_of_another(line.text):
+            return False
         if self._python.feed(line.text):
             self._silent = 0
             return True
-        if self._is_message(line.text) or self._is_frame(line.text):
+        self._is_others = self._is_others and _KCRASH not in line.text
+        if not self._is_others and (self._is_message(line.text) or self._is_frame(line.text)):
             return True
         self._silent += 1
         return False
+
+    def _is_of_another(self, text: str) -> bool:
+        """Does a heading say that what follows is another thread's stack than the core's?"""
+        thread = _THREAD.match(text)
+        if thread is not None and thread["current"] is not None:
+            self._current = thread["lwp"]
+        elif thread is not None:
+            is_known = self._current is not None and bool(self._calls)
+            self._is_others = is_known and thread["lwp"] != self._current
+        return self._is_others
 
     def _is_message(self, text: str) -> bool:
         if not self._waits_for_what:
@@ -224,7 +246,7 @@ class NativeBlock:
         few = 0 if self._clue.kind is ClueKind.STACK else 1
         if self._clue.source == "macOS" and TRIGGERED in text:
             return True
-        is_other = len(self._calls) > few and begins_lone_stack(text)
+        is_other = self._is_others or (len(self._calls) > few and begins_lone_stack(text))
         return not is_other and self._frame(text) is not None
 
     @property

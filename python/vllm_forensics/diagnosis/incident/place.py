@@ -1,0 +1,169 @@
+"""Where somebody died: whose stack shows it, whose words tell it, and how sure that is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from vllm_forensics.diagnosis.incident.hearsay import place_titled
+from vllm_forensics.diagnosis.incident.machinery import is_wait
+from vllm_forensics.diagnosis.incident.source import asserted_place
+from vllm_forensics.diagnosis.incident.where import fault_index, innermost, last_resort, place_of
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import (
+    Cause,
+    CauseClass,
+    Clue,
+    ClueKind,
+    IncidentReading,
+    NativeCall,
+    PythonCall,
+)
+from vllm_forensics.model.python_source import TOP_LEVEL
+
+_Calls = tuple[NativeCall, ...]
+_WHERE_COUNTS: Final = {
+    CauseClass.NATIVE_FAULT,
+    CauseClass.HEAP_CORRUPTION,
+    CauseClass.ABORT_EXCEPTION,
+    CauseClass.ENVIRONMENT,
+    CauseClass.UNKNOWN,
+}
+"""Elsewhere a native stack is only where something was noticed."""
+_NOT_OF_WAITS: Final = {CauseClass.NATIVE_FAULT, CauseClass.HEAP_CORRUPTION}
+_NO_RECORD: Final = {ClueKind.STACK, ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.ECHO}
+_BESIDE: Final = 12
+"""So far from a record the stack that it speaks of begins."""
+_IMPORT: Final = "<frozen importlib"
+_STARTERS: Final = re.compile(
+    r"(?:.{0,200}/multiprocessing/process\.py|.{0,200}/threading\.py|.{0,200}/runpy\.py|"
+    r"<frozen runpy>|.{0,200}/concurrent/futures/(?:process|thread)\.py)"
+)
+"""Python's own files that only begin what others do."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it died as a log tells it; what it does not tell is None, or empty."""
+
+    call: NativeCall | None
+    python: str | None
+    """The Python function, or the file that imports."""
+    source: NativeCall | PythonCall | None
+    """Whose file and line it is."""
+    stack: tuple[PythonCall, ...]
+    certainty: Certainty | None
+
+
+def where_it_died(
+    first: Clue, account: Sequence[Clue], cause: Cause, reading: IncidentReading
+) -> Place:
+    """The place of the first death: its own stack's first, then its words', then a title's."""
+    told = (first, *account)
+    call = _native(told, cause)
+    is_sure = call is not None
+    shows = next((clue for clue in told if clue.python and _is_own(clue)), None)
+    stack = shows.python if shows is not None else ()
+    called = _own_call(stack)
+    if call is None and cause.kind in _WHERE_COUNTS:
+        titled = place_titled(first, reading)
+        # Python's own stack tells more than a function's name
+        is_less = called is not None and titled is not None and titled.module is None
+        call = None if is_less else titled
+    if call is None and called is None:
+        return Place(call=None, python=None, source=None, stack=stack, certainty=None)
+    teller = _teller(call, told) if call is not None else shows
+    is_sure = (is_sure or call is None) and teller is not None and _is_record(teller, told)
+    certainty = Certainty.PROVED if is_sure else Certainty.LIKELY
+    return Place(
+        call=call,
+        python=_name_of(called, stack) if called is not None else None,
+        source=call or called,
+        stack=stack,
+        certainty=certainty,
+    )
+
+
+def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
+    if cause.kind not in _WHERE_COUNTS:
+        # its own words: there it gave up, whoever is to blame
+        return asserted_place(told) if told[0].kind is ClueKind.ABORT else None
+    stacks = [clue.native for clue in told if not _is_anothers(clue.native, cause)]
+    programs = {clue.name for clue in told if clue.native and clue.name is not None}
+    found = (*_found(place_of, stacks), *_found(last_resort, stacks))
+    place = _named(found, programs) or asserted_place(told)
+    return place or next(_found(innermost, stacks), None)
+
+
+def _found(
+    find: Callable[[_Calls], NativeCall | None], stacks: Sequence[_Calls]
+) -> Iterator[NativeCall]:
+    return filter(None, map(find, stacks))
+
+
+def _is_anothers(calls: _Calls, cause: Cause) -> bool:
+    """Is it the stack of a thread that waited, where another one faulted?"""
+    name = calls[0].function if calls else None
+    is_fault = cause.kind in _NOT_OF_WAITS
+    return is_fault and name is not None and is_wait(name) and not fault_index(calls)
+
+
+def _teller(call: NativeCall, told: Sequence[Clue]) -> Clue | None:
+    """The clue whose stack, or whose words, show the place."""
+    for clue in told:
+        if any(_shows(one, call) for one in clue.native):
+            return clue
+    return next((clue for clue in told if asserted_place([clue]) == call), None)
+
+
+def _shows(frame: NativeCall, call: NativeCall) -> bool:
+    """Is a frame the place? Of it the function, or the library, may have been left out."""
+    functions, modules = {None, frame.function}, {None, frame.module}
+    return call.function in functions and (call.module in modules or frame.module is None)
+
+
+def _is_record(clue: Clue, told: Sequence[Clue]) -> bool:
+    """Is it a record of the death, or a stack beside one, and no sentence?"""
+    if clue.native and (clue.kind is ClueKind.STACK or clue.is_told):
+        own = (one for one in told if one.kind not in _NO_RECORD and not one.is_told)
+        return any(abs(clue.line - one.line) <= _BESIDE for one in own)
+    return not clue.is_told and clue.kind is not ClueKind.HEARSAY
+
+
+def _named(places: Sequence[NativeCall], programs: Collection[str]) -> NativeCall | None:
+    """The first place; a later one in the same library may tell the function that it lacks.
+
+    Debuggers name no module for a frame of the program itself.
+    """
+    first = next(iter(places), None)
+    if first is None or first.function is not None:
+        return first
+    modules = {first.module, None} if first.module in programs else {first.module}
+    found = next((one for one in places if one.function and one.module in modules), None)
+    return first if found is None else replace(found, module=first.module)
+
+
+def _own_call(calls: Sequence[PythonCall]) -> PythonCall | None:
+    """The innermost call; of an import the file that imports, and not Python's machinery.
+
+    A traceback that was cut off behind what began a process or a thread shows no place.
+    """
+    if all(_STARTERS.fullmatch(call.file.replace("\\", "/")) for call in calls):
+        return None
+    own = (call for call in calls if not call.file.startswith(_IMPORT))
+    return next(own, calls[0])
+
+
+def _name_of(own: PythonCall, calls: Sequence[PythonCall]) -> str:
+    if calls[0] is own or own.function != TOP_LEVEL:
+        return own.function
+    path = own.file.replace("\\", "/").split("/")
+    return f"import in {'/'.join(path[-2:])}"
+
+
+def _is_own(clue: Clue) -> bool:
+    """Is its Python stack that of the dead process, and not of one that noticed?"""
+    is_others = clue.of_another and clue.kind is not ClueKind.HEARSAY
+    return not is_others and clue.kind is not ClueKind.ECHO
