@@ -30,6 +30,11 @@ _BY_FRAME: Final = (
     (r"/torch/utils/data/_utils/worker\.py$", r"_worker_loop", ProcessRole.WORKER),
     (r"/concurrent/futures/process\.py$", r"_process_worker", ProcessRole.WORKER),
     (r"/multiprocessing/pool\.py$", r"worker", ProcessRole.WORKER),
+    (
+        r"/multiprocessing/spawn\.py$",
+        r"spawn_main|_main|_check_not_importing_main",
+        ProcessRole.WORKER,
+    ),
     (r"/vllm/v1/engine/core\.py$", r"run_engine_core|run_busy_loop", ProcessRole.ENGINE_CORE),
     (r"/multiprocessing/engine\.py$", r"run_mp_engine|run_engine_loop", ProcessRole.ENGINE_CORE),
     (r"/entrypoints/(?:openai/)?api_server\.py$", r".*", ProcessRole.API_SERVER),
@@ -74,8 +79,9 @@ def role_in_title(title: str) -> ProcessRole | None:
 
 def role_of_frames(frames: tuple[PythonCall, ...]) -> ProcessRole | None:
     """What a process with these Python frames does."""
+    calls = [(call.file.replace("\\", "/"), call.function) for call in frames]
     for file, function, role in _FRAMES:
-        if any(file.search(call.file) and function.fullmatch(call.function) for call in frames):
+        if any(file.search(path) and function.fullmatch(name) for path, name in calls):
             return role
     return None
 

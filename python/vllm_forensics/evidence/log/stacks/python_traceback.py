@@ -7,11 +7,13 @@ from typing import Final
 
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import clue_at, shortened
+from vllm_forensics.evidence.log.stacks import rich_panel
+from vllm_forensics.evidence.log.stacks.rich_panel import is_in_panel, panel_of
 from vllm_forensics.model.incident import Clue, ClueKind, Follows, PythonCall
 from vllm_forensics.model.python_source import TOP_LEVEL
 
 HEADINGS: Final = (b"Traceback (most recent call",)
-FRAMES: Final = (b"---> ", b'", line ')
+FRAMES: Final = (b"---> ", b'", line ', *rich_panel.ARROWS)
 LINKS: Final = (b" above exception",)
 _HEADER: Final = re.compile(r"(?<!C\+\+ )Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
@@ -82,6 +84,7 @@ class TracebackBlock:
         bare = line.text.lstrip(" ")
         self._margin = len(line.text) - len(bare) if bare.startswith("Traceback") else 0
         """So far it is indented as a whole: pasted into a list, or as code."""
+        self._panel = panel_of(line.text)
         self._lines = 0
         self._after_frame = False
         self._end: LogLine | None = None
@@ -92,6 +95,8 @@ class TracebackBlock:
         self._is_notebook = named is not None or _ARROW.match(line.text.lstrip()) is not None
         self.last: LogLine | None = None
         """The line that names the exception."""
+        self._waits = False
+        """Is its message still to come, in a line of its own?"""
         self._type = self._message = ""
         self.is_caught = False
         """Was it told by a logger, or of a thread?"""
@@ -104,17 +109,20 @@ class TracebackBlock:
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a part of the traceback."""
         if self.last is not None:
-            return False
+            return self._takes_message(line.text)
         self._lines += 1
         text = line.text
         if not self._frames and not self._margin and (indent := _INDENT.match(text)) is not None:
             self._margin = len(indent[1])
         if self._margin and text[: self._margin].isspace():
             text = text[self._margin :]
+        if self._panel is not None and self._panel.takes(text):
+            self._take(self._panel.call(text))
+            self._end = line if text.strip() else self._end
+            return True
         call = _call(text) or (_notebook_call(text) if self._is_notebook else None)
         if call is not None:
-            self._frames.append(call)
-            del self._frames[:-_MAX_FRAMES]
+            self._take(call)
             self._end, self._after_frame = line, True
             return True
         if not text.strip() or text.startswith("  ") or _ARROW.match(text) is not None:
@@ -129,12 +137,30 @@ class TracebackBlock:
             return taken
         self.last = line if bare == line.text else line._replace(text=bare)
         self._type, self._message = match["type"], match["message"] or ""
+        self._waits = match["message"] is not None and not self._message.strip()
         return True
+
+    def _takes_message(self, text: str) -> bool:
+        """A message that begins with an empty line: the first of its own lines, if it is indented.
+
+        As multiprocessing's, of a main module that starts processes while it is imported.
+        """
+        if not self._waits or not text[:1].isspace():
+            is_blank, self._waits = self._waits and not text, False
+            return is_blank
+        self._message, self._waits = text.strip(), not text.strip()
+        return True
+
+    def _take(self, call: PythonCall | None) -> None:
+        if call is not None:
+            self._frames.append(call)
+            del self._frames[:-_MAX_FRAMES]
 
     @property
     def done(self) -> bool:
-        """Is the exception named, or was it too long in coming?"""
-        return self.last is not None or self._lines > _MAX_LINES
+        """Is the exception named, with its words, or was it too long in coming?"""
+        is_named = self.last is not None and not self._waits
+        return is_named or self._lines > _MAX_LINES
 
     @property
     def is_group(self) -> bool:
@@ -238,6 +264,8 @@ def open_traceback(line: LogLine) -> TracebackBlock | None:
 
 def open_headless(line: LogLine) -> TracebackBlock | None:
     """A traceback whose beginning was cut off: it is pasted from its middle on."""
+    if is_in_panel(line.text):
+        return TracebackBlock(line)
     if "--> " in line.text and _ARROW.match(line.text.lstrip()) is not None:
         return TracebackBlock(line)
     if '", line ' not in line.text or _HEADLESS.match(line.text) is None:
