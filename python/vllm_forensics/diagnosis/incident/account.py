@@ -71,6 +71,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             or _goes_on(clue, (first, *found))
             or _heads(clue, first)
             or ends_in(first, clue)
+            or _is_of_core(first, clue)
         ):
             found.append(clue)
             pid = pid if pid is not None else other
@@ -113,6 +114,12 @@ def _goes_on(clue: Clue, told: Sequence[Clue]) -> bool:
     return clue.kind is ClueKind.CHILD and any(
         one.source == clue.source == "systemd" and clue.line - one.line < RECORD for one in told
     )
+
+
+def _is_of_core(first: Clue, clue: Clue) -> bool:
+    """Does the machine tell of the core that the death of a title left?"""
+    is_record = clue.source == "systemd" and clue.pid is not None
+    return first.is_told and is_record and _is_lost(clue)
 
 
 def _heads(clue: Clue, first: Clue) -> bool:

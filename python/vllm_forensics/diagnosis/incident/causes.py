@@ -11,6 +11,7 @@ from vllm_forensics.diagnosis.incident.faults import allocator, cause, signal_of
 from vllm_forensics.diagnosis.incident.kills import killed
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
+    BUGCHECK,
     ITSELF,
     NCCL_WATCHDOG,
     OOPS,
@@ -216,7 +217,7 @@ def crashed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if first.kind is not ClueKind.SIGNAL or signal_of(first, account) is not None:
         return None
     words = "a fatal signal, which is not named"
-    if first.source == OOPS and first.detail is not None:
+    if first.source in {OOPS, BUGCHECK} and first.detail is not None:
         ran = ", while it ran for this process" if first.name is not None else ""
         words = f"a fault of the kernel itself{ran}: {first.detail}"
     return cause(CauseClass.NATIVE_FAULT, words, Certainty.LIKELY)

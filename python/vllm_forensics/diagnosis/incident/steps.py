@@ -9,7 +9,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.incident.platform import steps_of_platform
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import OOPS, CauseClass, Clue, Death
+from vllm_forensics.model.incident import BUGCHECK, OOPS, CauseClass, Clue, Death
 
 _LEAVE_EVIDENCE: Final = "forensics run -- COMMAND    # keeps a core, so that the line is found"
 _LINE_IS_TOLD: Final = "forensics run -- COMMAND    # keeps a core: values, and all threads"
@@ -67,6 +67,11 @@ _STEPS: Final = {
 _OF_KERNEL: Final = (
     "journalctl -k -b -1    # all that the kernel wrote before it was started anew",
     "./scripts/decode_stacktrace.sh vmlinux < OOPS    # in its sources: lines for its addresses",
+)
+_OF_WINDOWS: Final = (
+    "windbg -z C:\\Windows\\MEMORY.DMP -c '!analyze -v'    # the driver, and the stack of the stop",
+    "dir C:\\Windows\\Minidump    # one small dump of each stop, which WinDbg opens too",
+    "verifier /standard /driver DRIVER.sys    # the next stop is then where the fault happens",
 )
 _WHO_SENDS: Final = (
     "strace -f -e trace=kill,tgkill,tkill -p PID    # of whom may have sent it",
@@ -206,11 +211,11 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
 
     """
     words = [clue.text for clue in told]
-    elsewhere = steps_of_platform(death, told)
-    if elsewhere is not None:
-        return elsewhere
-    if any(clue.source == OOPS for clue in told):
-        return _OF_KERNEL
+    sources = {clue.source for clue in told}
+    stops = _OF_WINDOWS if BUGCHECK in sources else None
+    elsewhere = stops or steps_of_platform(death, told)
+    if elsewhere is not None or OOPS in sources:
+        return elsewhere or _OF_KERNEL
     steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
     if _LEAVE_EVIDENCE in steps and any(_KEPT.search(clue.text) for clue in told):
         steps = (_KEPT_CORE, *(step for step in steps if not step.startswith("forensics core ")))

@@ -14,6 +14,7 @@ from vllm_forensics.diagnosis.incident.roles import role_in_title, role_of_clue,
 from vllm_forensics.diagnosis.incident.scripts import script_of
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
+    BUGCHECK,
     LISTING,
     OOPS,
     Clue,
@@ -26,7 +27,7 @@ _LAST_LINES: Final = 8
 """What a process wrote before it died may stand so far below: two streams were joined."""
 _SHELL: Final = "the shell"
 """It tells what was typed, which may be a script's name."""
-_OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel"}
+_OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel", (ClueKind.SIGNAL, BUGCHECK): "kernel"}
 """Who died where its own record of a fault names no process."""
 _INTERPRETERS: Final = {
     "Ruby": "ruby",
@@ -209,7 +210,8 @@ def _is_loosely_named(clue: Clue) -> bool:
 
 
 def _name(clue: Clue) -> str | None:
-    return clue.name if clue.of_another else clue.name or clue.writer
+    is_kernels = clue.source in {OOPS, BUGCHECK}  # whose lines the system's own names sign
+    return clue.name if clue.of_another or is_kernels else clue.name or clue.writer
 
 
 def _only_one_of_role(

@@ -61,15 +61,16 @@ from vllm_forensics.evidence.log.writers.strangers import (
 )
 from vllm_forensics.evidence.log.writers.systemd import SYSTEMD
 from vllm_forensics.evidence.log.writers.toolkits import GLIB, QT, TCL
+from vllm_forensics.evidence.log.writers.windows_kernel import DELPHI, STOPS
 from vllm_forensics.evidence.log.writers.workers import WORKERS
 
 FAMILIES: Final = (
-    KERNEL, KERNELS_ABROAD, KERNELS,
+    KERNEL, KERNELS_ABROAD, KERNELS, STOPS,
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,
     CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET,
-    HANDLER_FRAMES, PANIC_FRAMES,
+    DELPHI, HANDLER_FRAMES, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

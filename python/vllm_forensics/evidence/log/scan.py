@@ -15,6 +15,7 @@ from typing import Final
 from vllm_forensics.evidence.log import asserted, openers, records, unnamed
 from vllm_forensics.evidence.log.asserted import read_asserted
 from vllm_forensics.evidence.log.book import BOOK
+from vllm_forensics.evidence.log.forms import with_forms
 from vllm_forensics.evidence.log.labels import with_labels
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
 from vllm_forensics.evidence.log.needles import Search, words
@@ -180,6 +181,7 @@ class _Scanner:
             head = text(HEAD)
             clues += [] if self._hearsay.is_work else bare_exceptions(head)
             clues = with_called_places([*clues, *self._hearsay.alone(head)], lambda: head)
+        clues = with_forms(clues, text)
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), text)
         seen = self._lives.seen()

@@ -160,7 +160,7 @@ _VICTIM_IN: Final = lazily(
     r"(?P<name>[A-Z][a-zA-Z]{2,20})(?![\w.:(]| (?:mode|class|function|builds?)\b)"
 )
 """`Swoop causes crash in Emacs`."""
-_STATUS_OF: Final = lazily(r"(?P<name>[a-z][\w.+-]{2,40}) $")
+_STATUS_OF: Final = lazily(r"(?<![\w./-])(?P<name>[a-z][\w.+-]{2,40}) $")
 _STATUS: Final = lazily(r"(?i)(?:exit|error|status|return) (?:code|status)")
 _TAKES: Final = lazily(
     r"(?i)(?:returns?|gives?|gave|shows?|gets?|got|throws?|threw|reports?|has|had|sees?|saw|says?|"

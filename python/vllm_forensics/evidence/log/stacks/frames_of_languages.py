@@ -78,6 +78,14 @@ LANGUAGES: Final = (
         holds="(",
         source="a language runtime",
     ),
+    Form(
+        writer="Java, of an exception",
+        example="\tat example.Pool.take(Pool.java:88)",
+        pattern=r"\s{0,8}at (?P<function>[A-Za-z_$][\w$.<>]{1,300})"
+        r"\((?P<file>[\w$]{1,120}\.(?:java|kt|scala|groovy)):(?P<line>\d{1,7})\)",
+        begins="a",
+        holds="at ",
+    ),
     Form(  # and Java
         writer=".NET",
         example="   at Ns.Pool.Take(Int32) in pool.cs:line 12",

@@ -11,6 +11,49 @@ from vllm_forensics.evidence.log.stacks.frame_form import Form
 from vllm_forensics.model.incident import OOPS
 
 SYSTEMS: Final = (
+    Form(  # the first has no number
+        writer="Delphi's JCL",
+        example='(0000E5E2){serve.exe   } [0040F5E2] Pool.Take (Line 88, "Pool.pas") + $4',
+        pattern=r"\s{0,8}\([0-9A-F]{8,16}\)\{(?P<module>[\w.+-]{1,60}) {0,20}\} "
+        r"\[[0-9A-F]{8,16}\](?: (?P<function>[A-Za-z@_][\w.$@<>]{1,200}))?",
+        begins=r"\(",
+        holds="} [",
+    ),
+    Form(  # newer ones put the offset in the module between them
+        writer="EurekaLog",
+        example="|7FFFFFFE|04      |0018F8E4|0040F5E2|serve.exe|0000E5E2|Pool   |Pool   |TPool  "
+        "|Take     |88[2]|",
+        pattern=r"\|(?:[^|]{0,24}\|){0,3}[0-9A-F]{8,16} {0,12}\|(?P<module>[\w+-][\w.+-]{0,60}\."
+        r"(?:exe|dll|bpl|ocx)) {0,80}\|(?:[0-9A-F]{8,16} {0,12}\|[^|]{0,80}\|)?[^|]{0,80}\|"
+        r"[^|]{0,80}\|(?P<function>[^|\s]{1,200}) {0,80}\|",
+        begins=r"\|",
+        holds="|",
+    ),
+    Form(
+        writer="madExcept",
+        example="0040f5e2 +00b serve.exe Pool   88   +4 TPool.Take",
+        pattern=r"[0-9a-f]{8,16} \+[0-9a-f]{3,6} (?P<module>[\w.+-]{1,60}\.\w{3}) {1,8}"
+        r"(?:[\w.]{1,60} {1,12})?(?:\d{1,6} {1,8})?(?:\+\d{1,5} )?"
+        r"(?P<function>[A-Za-z@_][\w.$@<>:]{1,200})$",
+        begins="[0-9a-f]",
+        holds=" +",
+    ),
+    Form(
+        writer="Solaris' pstack",
+        example=" 00007fff0001234 take (0, 48) + 12",
+        pattern=r"\s{0,4}[0-9a-f]{8,16} (?P<function>[A-Za-z_~][\w:~.<>]{0,300}) {1,4}"
+        r"\([^()]{0,200}\)(?: \+ [0-9a-f]{1,8})?$",
+        begins="[0-9a-f]",
+        holds=" (",
+    ),
+    Form(  # in apport's fields
+        writer="gdb, without numbers",
+        example="take (pool=0x0) from /usr/lib/libpool.so.1",
+        pattern=r" ?(?P<function>[A-Za-z_~][\w:~<>]{0,200}) \([^()]{0,300}\) "
+        r"from (?P<module>/\S{1,240})$",
+        begins="[A-Za-z_~]",
+        holds=") from /",
+    ),
     Form(  # below logcat's prefix
         writer="Android",
         example="#00 pc 000000000001e020  /data/app/lib/libexample.so (f+32)",
@@ -67,7 +110,8 @@ SYSTEMS: Final = (
     Form(  # libexample.so!f, and without symbols libexample.so + 0x1234
         writer="Breakpad's minidump_stackwalk",
         example=" 0  libexample.so!ns::f(int) [f.cpp : 12 + 0x4]",
-        pattern=r"\s{0,4}\d{1,3}  (?P<module>[\w.+-]{1,120}(?: [A-Z][\w.+-]{1,40}){0,3})"
+        pattern=r"\s{0,4}\d{1,3}  (?:(?P<program>(?!dyld)[a-z][\w-]{1,60})(?=!| \+ 0x)|"
+        r"(?P<module>[\w.+-]{1,120}(?: [A-Z][\w.+-]{1,40}){0,3}))"
         r"(?:!(?P<function>[^\[+]{1,400}?))?(?: \[.{1,240})? \+ (?P<offset>0x[0-9a-f]{1,16})\]?$",
         begins=r"\d",
         holds=" + 0x",

@@ -117,7 +117,8 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     function = None if is_none else name
     if function is not None and function.startswith(("_Z", "_RN", "_RI")):
         function = demangle(function) or function
-    module = (groups.get("module") or "").strip() or None
+    program = groups.get("program")
+    module = (program or groups.get("module") or "").strip() or None
     if pc is not None and function is None:  # within its library
         offset = hex(int(pc, 16))
     file, line = groups.get("file"), int(groups.get("line") or 0)
@@ -128,7 +129,7 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
         offset=offset,
         file=file if has_source else None,
         line=line if has_source else None,
-        is_program=_PROGRAMS.search(module or "") is not None,
+        is_program=program is not None or _PROGRAMS.search(module or "") is not None,
     )
 
 

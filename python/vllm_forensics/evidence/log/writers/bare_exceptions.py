@@ -13,6 +13,7 @@ from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.lines import LogLine, log_lines
 from vllm_forensics.evidence.log.people.crash_names import EXCEPTION
 from vllm_forensics.evidence.log.phrases import clue_at
+from vllm_forensics.evidence.log.stacks.below import with_stack_below
 from vllm_forensics.evidence.log.stacks.python_traceback import is_echo_of_another
 from vllm_forensics.model.incident import Clue, ClueKind
 
@@ -44,7 +45,9 @@ def bare_exceptions(lines: Sequence[str]) -> list[Clue]:
         is_member = number > 1 and _OF_GROUP.match(lines[number - 2]) is not None
         bare, least = (text.lstrip(" |"), 1) if is_member else (text, _MIN_MESSAGE)
         told = (_clue(line, least) for line in log_lines(bare.encode(), number))
-        found += [clue for clue in told if clue is not None]
+        found += [with_stack_below(clue, lines, number) for clue in told if clue is not None]
+        if len(found) >= _MAX:
+            break
     return found[:_MAX]
 
 

@@ -184,7 +184,7 @@ _FAULTS: Final = (
 _ENDS: Final = (
     (  # Haskell
         ": internal error: ",
-        r"^\S{1,80}: (?P<detail>internal error: \S.{1,200})$",
+        r"^(?:\S{0,80}/)?(?P<name>[\w.+-]{1,60}): (?P<detail>internal error: \S.{1,200})$",
         "serve: internal error: evacuate(static): strange closure type 12",
     ),
     (  # OCaml
@@ -203,9 +203,15 @@ _ENDS: Final = (
         r"^(?:# )?Slogan: (?P<detail>\S.{2,200})",
         "Slogan: Kernel pid terminated (application_controller) (shutdown)",
     ),
+    (  # where it is told within other lines
+        "Kernel pid terminated (",
+        r"(?P<detail>Kernel pid terminated \(\w{1,40}\) \(.{1,160})",
+        "Unable to start poold: Kernel pid terminated (application_controller) ({shutdown,pool})",
+    ),
     (
         "rash dump is being written to: ",
-        r"^(?P<detail>Crash dump is being written to: erl_crash\.dump)(?!.{1,200}core dumped\))",
+        r"^\W{0,4}(?P<detail>Crash dump is being written to: [\w./-]{0,200}?"
+        r"(?P<name>erl)_crash\.dump)(?!.{1,200}core dumped\))",
         "Crash dump is being written to: erl_crash.dump...done",
     ),
     (  # Swift

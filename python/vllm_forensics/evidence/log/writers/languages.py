@@ -31,10 +31,19 @@ JULIA: Final = Family(
 JAVA: Final = Family(
     source="Java",
     phrases=(
+        Phrase(  # with its number: only Java's machine tells it so
+            ClueKind.SIGNAL,
+            " at pc=0x",
+            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)|EXCEPTION_(?:ACCESS_VIOLATION|STACK_OVERFLOW|"
+            r"IN_PAGE_ERROR|ILLEGAL_INSTRUCTION|INT_DIVIDE_BY_ZERO)) {0,3}\(0x[0-9a-f]{1,200}\) "
+            r"{1,4}at pc=0x[0-9a-f]{1,200}, {1,4}"
+            r"pid=(?P<pid>\d{1,20})",
+            "#  SIGSEGV (0xb) at pc=0x00007f1be0001234, pid=4242, tid=4300",
+        ),
         Phrase(
             ClueKind.SIGNAL,
-            "fatal error has been detected by the Java Runtime",
-            r"A fatal error has been detected by the Java Runtime Environment",
+            "fatal error ha",  # retyped and shortened as it may be
+            r"(?i:\ba fatal error ha[sd] be?en detected by (?:the )?Java\b)",
             "# A fatal error has been detected by the Java Runtime Environment:",
         ),
         Phrase(

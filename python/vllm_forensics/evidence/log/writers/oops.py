@@ -45,6 +45,16 @@ _FAULTS: Final = (
         r"(?P<detail>Kernel panic - not syncing: .{1,160})",
         "[ 1234.567890] Kernel panic - not syncing: Fatal exception in interrupt",
     ),
+    (  # Solaris, illumos
+        "BAD TRAP: ",
+        r"(?P<detail>BAD TRAP: type=\w{1,8} \([^()]{3,60}\))",
+        "BAD TRAP: type=e (#pf Page fault) rp=ffffff003d0074d0 addr=48",
+    ),
+    (
+        "panic[cpu",
+        r"(?P<detail>panic\[cpu\d{1,4}\]/thread=[0-9a-f]{4,16}:.{0,120})",
+        "panic[cpu7]/thread=ffffff09083790c0: assertion failed",
+    ),
     (
         "Internal error: Oops",
         r"(?P<detail>Internal error: Oops.{1,80})",

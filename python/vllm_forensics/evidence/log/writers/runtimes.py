@@ -217,15 +217,6 @@ HANDLERS: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            ") at pc=0x",
-            r"(?P<signal>SIG(?:SEGV|BUS|ILL|FPE|ABRT)|EXCEPTION_(?:ACCESS_VIOLATION|STACK_OVERFLOW|"
-            r"IN_PAGE_ERROR|ILLEGAL_INSTRUCTION|INT_DIVIDE_BY_ZERO)) \(0x[0-9a-f]{1,200}\) at"
-            r" pc=0x[0-9a-f]{1,200}, "
-            r"pid=(?P<pid>\d{1,20})",
-            "#  SIGSEGV (0xb) at pc=0x00007f1be0001234, pid=4242, tid=4300",
-        ),
-        Phrase(
-            ClueKind.SIGNAL,
             "Process received signal",
             r"^(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20})\] )?\*\*\* Process received signal \*\*\*",
             "[node1:04242] *** Process received signal ***",

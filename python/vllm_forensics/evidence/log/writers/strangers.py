@@ -145,6 +145,14 @@ UNREAL: Final = Family(
 MINIDUMPS: Final = Family(
     source="a debugger",
     phrases=(
+        Phrase(  # Solaris' pstack, of a core
+            ClueKind.STACK,
+            "core '",
+            r"^core '[^']{1,200}' of (?P<pid>\d{1,9}):\s{1,8}(?:[^\s/]{0,100}/){0,20}"
+            r"(?P<name>[\w.+-]{1,80})",
+            "core 'core.4242' of 4242:\t/opt/bin/serve --all\n"
+            " 00007fff0001234 take () + 12\n 00007fff0001888 main () + 4c",
+        ),
         Phrase(  # whose heading with the reason was left out
             ClueKind.SIGNAL,
             " (crashed)",
@@ -212,6 +220,13 @@ INTERPRETERS: Final = Family(
             r"(?P<detail>PANIC: unprotected error in call to Lua API \((?!%).{0,200})",
             "PANIC: unprotected error in call to Lua API (attempt to index a nil value)",
             in_prose=True,
+        ),
+        Phrase(  # Erlang's processes are none of the system's
+            ClueKind.CHILD,
+            "(EXIT from #PID<",
+            r"(?P<detail>\(EXIT from #PID<[\d.]{3,20}>\).{0,160})",
+            "** (EXIT from #PID<0.42.0>) shell process exited with reason: killed",
+            of_another=True,
         ),
         Phrase(
             ClueKind.SIGNAL,
