@@ -194,7 +194,7 @@ def fault(first: Clue, account: Sequence[Clue]) -> Cause | None:
     told = (first, *account)
     in_order = (
         *(one.detail for one in told if one.source == "kernel"),
-        *(one.detail for one in told if one.kind in _HEARD),
+        *(one.detail for one in told if one.kind in _HEARD and one.signal == signal),
         *(one.detail for one in told if first.kind is one.kind is ClueKind.SIGNAL),
     )
     words = next(filter(None, in_order), None)

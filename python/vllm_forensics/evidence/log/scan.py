@@ -93,7 +93,7 @@ _WITH_STACK: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
 }  # fmt: skip
 _OF_A_CRASH: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.SIGNAL, ClueKind.CHILD}
-_OF_PEOPLE: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.START}
+_OF_PEOPLE: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.START, ClueKind.NOT_MEMORY}
 _DATED: Final = 400
 """Of the bytes before a hit, so many are looked through for a time."""
 _BEGINNING: Final = 2_000

@@ -111,3 +111,25 @@ def test_a_status_that_somebody_tells_is_not_proved() -> None:
 
     assert told.first_death.cause.kind is CauseClass.ABORT_EXCEPTION
     assert told.first_death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_signal_is_not_said_to_stand_in_a_title_that_names_none() -> None:
+    death = incident_of(
+        "# Version 11 terminates unexpectedly",
+        "",
+        "Same here - we get `terminated by signal 11: Segmentation fault` when we load data.",
+    ).first_death
+
+    assert death.signal == "SIGSEGV"
+    assert "unexpectedly" not in death.cause.detail
+
+
+def test_a_typed_kill_does_not_silence_who_tells_of_a_hang() -> None:
+    death = incident_of(
+        "# My server",
+        "",
+        "I have it for a week now, and I tried it with threads.",
+        "As soon as it is loaded, poolserver hangs. The only option is to kill -9.",
+    ).first_death
+
+    assert (death.name, death.cause.kind) == ("poolserver", CauseClass.HANG)

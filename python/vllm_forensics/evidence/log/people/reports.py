@@ -39,6 +39,11 @@ _MAKING: Final = lazily(
     rf"should|us){FORM}{_GAP}"
 )
 """What is done so that there are core dumps."""
+_MADE_ON: Final = lazily(
+    r"(?i)s? (?:on|for|upon|at) (?:an? |any |every |each )?(?:segfault|crash|abort|SIG[A-Z]{3,4}\b|"
+    r"fail|panic|fatal|assert)"
+)
+"""`Coredump on segfault`: of what is to be made then."""
 _DEALS: Final = lazily(
     rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
     r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
@@ -246,11 +251,16 @@ def _is_counted_or_made(crash: re.Match[str], before: str, after: str) -> bool:
     is_program = name == "crash" and before[-1:] in _QUOTES and after.startswith(": ")
     return (
         is_program
-        or (name[:4] == "core" and _MAKING.search(before) is not None)
+        or (name[:4] == "core" and _is_made(before, after))
         or _RECORDED.match(after) is not None
         or (name == "killed" and is_of_any(before))
         or (name.endswith("s") and _MANY.search(before) is not None and not is_mine(before))
     )
+
+
+def _is_made(before: str, after: str) -> bool:
+    """Is a dump made, or to be made whenever there is a crash?"""
+    return _MAKING.search(before) is not None or _MADE_ON.match(after) is not None
 
 
 def _is_attribute(crash: re.Match[str], after: str) -> bool:

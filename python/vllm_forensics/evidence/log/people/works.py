@@ -78,7 +78,7 @@ _IS_SO: Final = lazily(
 """Of the part that breaks: a mark that changes have too."""
 _HANGS: Final = lazily(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")
 _TEACHES: Final = lazily(
-    r"(?i)\W{0,4}(?:how|what|understanding|debugging|troubleshooting|investigating|dealing|"
+    r"(?i)\W{0,4}(?:how|what(?:['\u2019]?s)?|understanding|debugging|troubleshooting|investigating|dealing|"
     r"best way|(?:an? |our |the |my )?(?:guide|tutorial|introduction)|should|could|can|is it|"
     r"when (?:does|do)|why (?:do|does|is) (?:an? |the )?(?:program|process|seg|bus|illegal))\b"
 )

@@ -137,6 +137,28 @@ _FAULTS: Final = (
         "serve.exe caused an Access Violation at location 00007FFA7F9E1BF6 in module pool.dll",
         None,
     ),
+    (  # BugTrap
+        " caused ACCESS_VIOLATION in module ",
+        r"^(?P<name>[\w .+-]{1,80}) caused ACCESS_VIOLATION in module \"(?:[^\"]{0,200}\\)?"
+        r"(?P<module>[^\"\\]{1,80})\" at [\dA-F]{4}:[\dA-F]{8,16}"
+        r"(?:, (?P<function>[\w:~<>]{1,200})\(\))?",
+        'serve.exe caused ACCESS_VIOLATION in module "C:\\pool\\take.dll" at 0023:060B1579, '
+        "Pool::take()+24 byte(s)",
+        "SIGSEGV",
+    ),
+    (  # Buffout, and its kin
+        'nhandled exception "EXCEPTION_',
+        r"\bUnhandled exception \"(?P<signal>EXCEPTION_\w{1,40})\" at 0x[\dA-Fa-f]{6,16} "
+        r"(?P<module>[\w.-]{1,80})\+(?P<offset>(?:0x)?[\dA-Fa-f]{4,12})\b",
+        'Unhandled exception "EXCEPTION_ACCESS_VIOLATION" at 0x7FF694033CCD serve.exe+0053CCD',
+        None,
+    ),
+    (
+        " inaccessible memory",
+        r"(?P<detail>Attempt to (?:read from|write to|execute) inaccessible memory)\b",
+        "Error: Attempt to read from inaccessible memory address.",
+        "SIGSEGV",
+    ),
     (  # Rust's compiler
         " interrupted by SIG",
         r"^(?:error: )?(?P<name>[\w-]{2,40}) interrupted by (?P<signal>SIG[A-Z]{2,6}), "
