@@ -79,12 +79,18 @@ def _of_what(death: Death) -> str:
     reason = _REASONS.get(cause.kind, f"of {cause.kind.value.replace('-', ' ')}")
     if _OVERRUN.search(cause.detail) is not None:
         reason = "because it wrote beyond a buffer"
+    elif _NOT_OF_THE_HEAP.match(cause.detail) is not None:
+        reason = "of a wrong use of memory"
     comma = "," if reason.startswith("because") and not likely else ""
     return f"{likely}{comma} {reason}: {_bare(cause.detail)}"
 
 
 _OVERRUN: Final = re.compile(r"(?:stack smashing|buffer overflow) detected")
 """The C library ended it for that."""
+_NOT_OF_THE_HEAP: Final = re.compile(
+    r"(?:dynamic-)?stack-(?:buffer|use)|global-|container-|use-after-poison|[a-z]{2,10}-param-"
+)
+"""Kinds of a sanitizer's."""
 _REASONS: Final = {
     CauseClass.NATIVE_FAULT: "of a fault in native code",
     CauseClass.HEAP_CORRUPTION: "of a corrupted heap",

@@ -45,6 +45,7 @@ from vllm_forensics.evidence.log.writers.masters import MASTERS
 from vllm_forensics.evidence.log.writers.oops import KERNELS
 from vllm_forensics.evidence.log.writers.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.writers.runtimes import CXX, HANDLERS, PANICS
+from vllm_forensics.evidence.log.writers.sanitizers import SANITIZERS
 from vllm_forensics.evidence.log.writers.schedulers import SCHEDULERS
 from vllm_forensics.evidence.log.writers.services import LOADER, SHARED_MEMORY, SHELL
 from vllm_forensics.evidence.log.writers.shells import ABROAD, RESTARTS, SENDERS
@@ -70,7 +71,7 @@ FAMILIES: Final = (
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,
     CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET,
-    DELPHI, HANDLER_FRAMES, PANIC_FRAMES,
+    DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

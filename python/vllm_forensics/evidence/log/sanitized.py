@@ -3,46 +3,31 @@
 from __future__ import annotations
 
 import re
-from itertools import islice
 from typing import Final
 
-from vllm_forensics.evidence.log.phrases import base_name
+from vllm_forensics.evidence.log.sanitized_remains import SIGNALS, kind_of_end, summaries, tail
+from vllm_forensics.evidence.log.writers.sanitizers import SANITIZERS
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 from vllm_forensics.model.sanitizer import PrintedReport, Role
 
-_NEEDLE: Final = b"Sanitizer: "
+_SPEAKS: Final = re.compile(rb"Sanitizer(?:: | CHECK failed| failed to )")
+_FINDS: Final = b" runtime error: "
+"""UndefinedBehaviorSanitizer names itself only below what it found, or not at all."""
+_FOUND: Final = 1 << 13
 _FUZZERS: Final = b"libFuzzer: "
 _TAILS_NEEDLE: Final = b" is located "
 _HEAD: Final = 1 << 16
 """The end of a report alone is a short text."""
-_TAIL: Final = re.compile(
-    rb"\b0x[0-9a-f]{4,16} is located (?:in stack of thread T\d{1,7}|\d{1,12} bytes "
-    rb"(?:inside of|to the (?:right|left) of|after|before) "
-    rb"(?:\d{1,16}-byte region|global variable))[^\n]{0,80}"
-)
-"""What AddressSanitizer says of the address below the stack that used it."""
 _MAX_KEPT: Final = 1 << 23
 """Of a log so much is kept for the reader: the first reports tell what died first."""
-_MAX_SUMMARIES: Final = 8
 _FUZZER: Final = "libFuzzer"
-_FATAL: Final = {"AddressSanitizer", "HWAddressSanitizer", "MemorySanitizer", _FUZZER}
 _FUZZED: Final = {"deadly-signal": ClueKind.SIGNAL, "timeout": ClueKind.HANG}
 """Of what libFuzzer's target died, which it names no signal for; else it ended by itself."""
-_SUMMARY: Final = re.compile(
-    rb"SUMMARY: (?P<name>Address|HWAddress|Memory)Sanitizer: (?P<kind>[A-Za-z][\w-]{2,60}) "
-    rb"(?:\((?P<module>[^()\n]{1,240})\+0x[0-9a-f]{1,16}\)(?: \(BuildId: [0-9a-f]{4,64}\))?|"
-    rb"\S{1,400})(?: in (?P<function>[^\n]{1,300}))?"
-)
-"""The last line of a report whose beginning was cut off."""
-_RUNTIME: Final = re.compile(r"lib(?:[ahlt]|hw)san\b|libclang_rt\.")
-_SIGNALS: Final = {
-    "segv": "SIGSEGV",
-    "stack-overflow": "SIGSEGV",
-    "bus": "SIGBUS",
-    "fpe": "SIGFPE",
-    "ill": "SIGILL",
-    "abrt": "SIGABRT",
-}
+_BEHAVIOR: Final = "UndefinedBehaviorSanitizer"
+_ENDED: Final = re.compile(rb"^(?:==\d{1,18}==ABORTING$|.{0,120}?\bAborted\b)")
+"""Right below a report after which the program would have gone on, were it not built otherwise."""
+_BELOW: Final = 3
+_MAX_TEXT: Final = 300
 
 
 class SanitizedPart:
@@ -59,7 +44,7 @@ class SanitizedPart:
         if self._size >= _MAX_KEPT:
             return
         if not self._kept:
-            at = data.find(_NEEDLE)
+            at = _first(data)
             fuzzed = data.find(_FUZZERS, 0, at if at >= 0 else len(data))
             at = fuzzed if fuzzed >= 0 else at
             if at < 0 and not lines_before:
@@ -72,75 +57,37 @@ class SanitizedPart:
         self._kept.append(data)
         self._size += len(data)
 
-    def close(self) -> list[Clue]:
-        """One clue for each report of a fault that ends a process."""
-        if not self._kept:
-            return []
+    def close(self, told: list[Clue]) -> list[Clue]:
+        """What was told, and one clue for each report of a fault that ends a process."""
+        found = self._reports() if self._kept else []
+        heads = {clue.line for clue in found}
+        return [*(clue for clue in told if not _repeats(clue, heads)), *found]
+
+    def _reports(self) -> list[Clue]:
         # Most texts hold no such report, and its reader takes long to load.
         from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 
         reports = parse_sanitizer_log(self._kept).reports
-        clues = [self._clue(report) for report in reports if report.sanitizer in _FATAL]
-        return clues if reports else self._summaries() or self._tail()
-
-    def _tail(self) -> list[Clue]:
-        """A report whose beginning and end were cut off: the stacks that are left show no place."""
+        clues = [clue for report in reports if (clue := self._clue(report)) is not None]
+        if clues:
+            return clues
         data = b"".join(self._kept)
-        match = _TAIL.search(data)
-        if match is None:
-            return []
-        text = match[0].decode("utf-8", "replace")
-        return [
-            Clue(
-                kind=ClueKind.HEAP,
-                source="AddressSanitizer",
-                line=self._before + data.count(b"\n", 0, match.start()) + 1,
-                text=text,
-                detail=text,
-            )
-        ]
+        return summaries(data, self._before) or ([] if reports else tail(data, self._before))
 
-    def _summaries(self) -> list[Clue]:
-        """What last lines tell that have lost the rest of their reports."""
-        data, clues = b"".join(self._kept), list[Clue]()
-        for match in islice(_SUMMARY.finditer(data), _MAX_SUMMARIES):
-            groups = {
-                name: text.decode("utf-8", "replace").strip() if text else None
-                for name, text in match.groupdict().items()
-            }
-            kind, module = groups["kind"] or "", groups["module"]
-            signal = _SIGNALS.get(kind.lower())
-            call = NativeCall(function=groups["function"], module=base_name(module))
-            is_place = call.function or call.module
-            if _RUNTIME.match(call.module or "") is not None:  # its own memcpy, and not the caller
-                is_place = None
-            clues.append(
-                Clue(
-                    kind=ClueKind.HEAP if signal is None else ClueKind.SIGNAL,
-                    source=f"{groups['name']}Sanitizer",
-                    line=self._before + data.count(b"\n", 0, match.start()) + 1,
-                    text=match[0].decode("utf-8", "replace"),
-                    signal=signal,
-                    detail=kind,
-                    native=(call,) if is_place else (),
-                )
-            )
-        return clues
-
-    def _clue(self, report: PrintedReport) -> Clue:
-        signal = _SIGNALS.get(report.kind)
+    def _clue(self, report: PrintedReport) -> Clue | None:
+        kind = self._kind(report)
+        if kind is None:
+            return None
+        signal = SIGNALS.get(report.kind)
         used = next((event for event in report.chain if event.role is Role.USE), None)
-        kind = ClueKind.HEAP if signal is None else ClueKind.SIGNAL
-        if report.sanitizer == _FUZZER:
-            kind = _FUZZED.get(report.kind, ClueKind.ABORT)
         return Clue(
             kind=kind,
             source=report.sanitizer,
             line=self._before + report.lines[0],
-            text=report.summary or f"{report.sanitizer}: {report.kind}",
+            text=report.raw.partition("\n")[0].strip()[:_MAX_TEXT],
             pid=report.pid,
             signal=signal,
-            detail=report.kind,
+            detail=_detail(report, signal),
             native=tuple(
                 NativeCall(
                     function=frame.function,
@@ -153,3 +100,44 @@ class SanitizedPart:
                 for frame in (used.frames if used else ())
             ),
         )
+
+    def _kind(self, report: PrintedReport) -> ClueKind | None:
+        if report.sanitizer == _FUZZER:
+            return _FUZZED.get(report.kind, ClueKind.ABORT)
+        kind = kind_of_end(report.sanitizer, report.kind)
+        if kind is None and report.sanitizer == _BEHAVIOR and self._ended_below(report):
+            return ClueKind.ABORT
+        return kind
+
+    def _ended_below(self, report: PrintedReport) -> bool:
+        """Was the program built to end at what UndefinedBehaviorSanitizer found?"""
+        lines = b"".join(self._kept).split(b"\n", report.lines[1] + _BELOW)
+        below = lines[report.lines[1] - 1 : report.lines[1] + _BELOW]
+        return any(_ENDED.match(line) is not None for line in below)
+
+
+def _first(data: bytes) -> int:
+    """Where a sanitizer speaks first, or what it says of what it found right above; else -1."""
+    match = _SPEAKS.search(data)
+    if match is None:
+        return -1
+    above = data.find(_FINDS, max(0, match.start() - _FOUND), match.start())
+    return above if above >= 0 else match.start()
+
+
+def _repeats(clue: Clue, heads: set[int]) -> bool:
+    """Was it read of a line that a report's reader has read, or announces a report?"""
+    is_announced = clue.source == SANITIZERS.source and clue.kind is ClueKind.SIGNAL
+    return clue.line in heads or (is_announced and bool(heads))
+
+
+def _detail(report: PrintedReport, signal: str | None) -> str:
+    """Of a signal, which access to memory it was of; else the kind of fault."""
+    if report.sanitizer == _BEHAVIOR and signal is None and report.message:
+        return report.message
+    if signal not in {"SIGSEGV", "SIGBUS"} or report.kind == "stack-overflow":
+        return report.kind
+    access = report.access.type if report.access is not None else None
+    how = {"READ": "a read of", "WRITE": "a write to"}.get(access or "", "an access to")
+    where = f"address {report.address}" if report.address else "memory"
+    return f"{how} {where}"

@@ -171,7 +171,7 @@ class _Scanner:
             self._close(stream)
             if unfinished is not None:
                 self._add(unfinished)
-        clues = [*self._clues, *self._late, *self._sanitized.close()]
+        clues = self._sanitized.close([*self._clues, *self._late])
         clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
         text = cache(self._setting.lines)  # which several ask for
         if len(self._lone) == 1 and not any(clue.native for clue in clues):

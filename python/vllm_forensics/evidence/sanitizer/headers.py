@@ -57,7 +57,12 @@ _TOOLS: Final = {
         runtime=small.NUMERICAL, kind_of=small.numerical_kind, warns=True
     ),
     "TypeSanitizer": _Tool(runtime=small.TYPE, kind_of=small.type_kind),
-    "DataFlowSanitizer": _Tool(runtime=small.DATA_FLOW, kind_of=small.data_flow_kind, warns=True),
+    "DataFlowSanitizer": _Tool(
+        runtime=small.DATA_FLOW,
+        kind_of=small.data_flow_kind,
+        warns=True,
+        signals=small.DATA_FLOW,
+    ),
     "AddressSanitizer": _Tool(runtime=asan.RUNTIME, kind_of=asan.kind_of),
     "HWAddressSanitizer": _Tool(runtime=hwasan.RUNTIME, kind_of=asan.kind_of),
     "LeakSanitizer": _Tool(runtime=lsan.RUNTIME, kind_of=lsan.kind_of, signals=lsan.SIGNAL_RUNTIME),

@@ -1,0 +1,108 @@
+"""What sanitizers report, within any text."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_forensics.diagnosis.incident.explain import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Death
+
+
+def death(text: str) -> Death | None:
+    """Who died first by the text."""
+    incident = explain_incident(parse_incident_log([text.encode()]), "log")
+    return incident.first_death if incident is not None else None
+
+
+def died(text: str) -> Death:
+    """The same, where somebody did."""
+    first = death(text)
+    assert first is not None
+    return first
+
+
+_TOOLS = ("UndefinedBehavior", "Thread", "Leak", "Address", "Memory", "DataFlow")
+_SIGNALS = [
+    f"{tool}Sanitizer:DEADLYSIGNAL\n==42==ERROR: {tool}Sanitizer: SEGV on unknown address "
+    "0x00000042b50c (pc 0x000000422ce0 bp 0x7ffcd7186fb0 sp 0x7ffcd7186db0 T42)\n"
+    "==42==The signal is caused by a WRITE memory access.\n"
+    "    #0 0x422cdf  (/opt/app/poold+0x422cdf)\n"
+    "    #1 0x7f3e3be23b96  (/lib/x86_64-linux-gnu/libc.so.6+0x21b96)\n\n"
+    f"{tool}Sanitizer can not provide additional info.\n==42==ABORTING\n"
+    for tool in _TOOLS
+]
+
+
+@pytest.mark.parametrize("report", _SIGNALS, ids=_TOOLS)
+@pytest.mark.parametrize("before", ["", "# how can I solve this?\n\nme · description\n"])
+def test_a_signal_ends_the_process_whichever_sanitizer_tells_it(before: str, report: str) -> None:
+    first = died(before + report)
+
+    assert (first.name, first.pid, first.signal) == ("poold", 42, "SIGSEGV")
+    assert first.cause.certainty is Certainty.PROVED
+    assert "a write to address 0x00000042b50c" in first.cause.detail
+
+
+def test_the_announcement_of_a_signal_is_enough() -> None:
+    first = died("$ ./poold\nAddressSanitizer:DEADLYSIGNAL\nAddressSanitizer:DEADLYSIGNAL\n")
+
+    assert (first.cause.kind, first.name) == (CauseClass.NATIVE_FAULT, "poold")
+    assert death("It prints AddressSanitizer:DEADLYSIGNAL if a signal is caught.\n") is None
+
+
+_OVERFLOW = "pool.cc:31:5: runtime error: signed integer overflow: 1 + 2\n"
+_BEHAVIOR = f"{_OVERFLOW}SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior pool.cc:31:5 in\n"
+
+
+def test_undefined_behaviour_is_the_end_where_the_program_was_built_so() -> None:
+    first = died(f"{_BEHAVIOR}Aborted (core dumped)\n")
+
+    assert (first.cause.kind, first.file) == (CauseClass.ABORT_EXCEPTION, "pool.cc")
+    assert first.cause.detail.startswith("signed integer overflow")
+    assert death(_BEHAVIOR) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WARNING: ThreadSanitizer: data race (pid=42)\n  Write of size 8 at 0x7b0400000800 by "
+        "thread T1:\n    #0 take /src/pool.cc:31:5 (poold+0x422cdf)\n\n"
+        "SUMMARY: ThreadSanitizer: data race /src/pool.cc:31:5 in take\n",
+        "SUMMARY: ThreadSanitizer: data race /src/pool.cc:31:5 in take\n",
+        "==42==ERROR: LeakSanitizer: detected memory leaks\n\nDirect leak of 48 byte(s) in 1 "
+        "object(s) allocated from:\n    #0 0x7f1 in malloc (/lib/libasan.so.5+0x10)\n",
+    ],
+)
+def test_races_and_leaks_end_nobody(text: str) -> None:
+    assert death(text) is None
+
+
+def test_what_a_sanitizer_gives_up_for_is_no_damage() -> None:
+    first = died(
+        "==42==ERROR: AddressSanitizer failed to allocate 0x400000000 bytes of Large\n"
+        '==42==AddressSanitizer CHECK failed: ../../sanitizer_common/sanitizer_common.cc:118 "((0))'
+        ' != (0)" (0x0, 0x0)\n    #0 0x43b in take /src/pool.c:22\n'
+    )
+
+    assert (first.cause.kind, first.function) == (CauseClass.ABORT_EXCEPTION, "take")
+    summary = "SUMMARY: MemorySanitizer: use-of-uninitialized-value /src/pool.c:31:5 in take\n"
+    assert died(summary).cause.kind is CauseClass.ABORT_EXCEPTION
+    damage = died("SUMMARY: AddressSanitizer: stack-buffer-overflow /src/pool.c:31:5 in take\n")
+    assert damage.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("FATAL: ThreadSanitizer: unexpected memory mapping 0x635-0x636", CauseClass.ENVIRONMENT),
+        ("Scudo ERROR: corrupted chunk header at address 0x7b", CauseClass.HEAP_CORRUPTION),
+        ("Scudo ERROR: internal map failure", CauseClass.ABORT_EXCEPTION),
+    ],
+)
+def test_one_line_of_a_sanitizer_tells_an_end(line: str, kind: CauseClass) -> None:
+    if "mapping" in line:
+        line = line.replace("0x635-0x636", "0x6350b02fa000-0x6350b0300000")
+    assert died(f"{line}\n").cause.kind is kind
+    assert death(f"If you see `{line}`, lower the entropy of addresses.\n") is None
