@@ -15,6 +15,8 @@ _OWN_DEATHS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.MEMORY}
 _ASKED: Final = {"SIGTERM", "SIGINT"}
 _FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
 """What one process does to itself, and no other's death to it."""
+_KEEPS_CORES: Final = "systemd"
+"""Each of its records is a death of its own: that one caused another, it cannot know."""
 _OWN: Final = "the same process, after the first sign of its death"
 _NO_ECHOES: Final = {
     ClueKind.STACK,
@@ -69,7 +71,9 @@ def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if clue.kind is ClueKind.CHILD:
         if clue.signal in _ASKED:
             return f"{clue.signal} was sent to it: it was asked to end"
-        return None if are_two and clue.signal in _FAULTS else "another process tells of an end"
+        has_core = clue.source == _KEEPS_CORES and clue.signal in {*_FAULTS, "SIGABRT"}
+        is_own = clue.signal in _FAULTS or has_core
+        return None if are_two and is_own else "another process tells of an end"
     is_own = clue.kind is not first.kind or (clue.signal in _FAULTS and clue.source in MACHINES)
     if are_two and clue.kind in _OWN_DEATHS and is_own:
         return None  # two processes, each with a cause of its own
