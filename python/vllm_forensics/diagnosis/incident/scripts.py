@@ -17,14 +17,32 @@ _LIBRARY: Final = re.compile(
 )
 _RUNNER: Final = re.compile(r"<frozen runpy>|(?:.{0,400}[/\\])?runpy\.py")
 _MAIN: Final = "__main__.py"
+_HOSTS: Final = tuple(
+    (re.compile(rf"(?:.{{0,400}}[/\\])?{folder}[/\\].{{1,200}}"), name)
+    for folder, name in (
+        ("_pytest", "pytest"),
+        (r"gunicorn[/\\]app", "gunicorn"),
+        (r"celery[/\\]bin", "celery"),
+        (r"ipykernel", "ipykernel"),
+        (r"streamlit[/\\]web", "streamlit"),
+    )
+)
+"""Packages whose code stands outside of what they run; that of others is called by anybody."""
 
 
 def script_of(calls: Sequence[PythonCall]) -> str | None:
     """The file that the interpreter began with: that of the outermost frame, a module's own code.
 
     Behind `python -m` stands runpy, and the module that it ran. A library's module is named only
-    so: where a stack's outer part is missing, it may have been imported.
+    so: where a stack's outer part is missing, it may have been imported. Then the frames of a few
+    programs that run other code tell it.
     """
+    return _started(calls) or next(
+        (name for host, name in _HOSTS if any(host.fullmatch(call.file) for call in calls)), None
+    )
+
+
+def _started(calls: Sequence[PythonCall]) -> str | None:
     outer = list(reversed(calls))
     runner = [number for number, call in enumerate(outer) if _RUNNER.fullmatch(call.file)]
     behind = outer[runner[-1] + 1 :] if runner and runner[0] == 0 else outer

@@ -60,6 +60,13 @@ def test_a_module_that_was_run_stands_below_its_runner() -> None:
     assert script_of(_outer(frames[-1], *frames)) is None  # who called the runner is not known
 
 
+def test_what_runs_other_code_is_known_by_its_frames() -> None:
+    runner = (f"{_SITE}/_pytest/runner.py", "runtestprotocol")
+    assert script_of(_outer(runner, ("/home/me/test_a.py", "test_a"))) == "pytest"
+    assert script_of(_outer(("/v/bin/check", "<module>"), runner)) == "check"
+    assert script_of(_outer(("/home/me/my_pytest/runner.py", "go"))) is None
+
+
 def test_a_traceback_names_its_program_and_the_line() -> None:
     incident = _first(
         "Traceback (most recent call last):\n"

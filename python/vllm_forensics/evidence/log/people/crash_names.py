@@ -75,7 +75,7 @@ CRASH: Final = re.compile(
     r"dump(?:s|ed) core|"
     rf"dies|died|dying|die(?= (?:after|on|when|while|with|during|at|again|every)\b)|"
     rf"{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
-    r"panics|panicked|PanicExceptions?|assertion failures?|"
+    r"panics|panicked|PanicExceptions?|assertion failures?|fatal python errors?|"
     r"(?:quits?|quitted|terminate[sd]|exit(?:s|ed)|die[sd]|clos(?:es|ed)|stop(?:s|ped)|end(?:s|ed)|"
     r"shuts? down) unexpectedly|"
     r"abort(?:s|ed)?(?= (?:on|when|while|with|at|in|after|during|if)\b|[^\w\n]{0,3}(?m:$))|"

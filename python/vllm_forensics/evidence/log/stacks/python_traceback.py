@@ -17,7 +17,9 @@ FRAMES: Final = (b"---> ", b'", line ', *rich_panel.ARROWS)
 LINKS: Final = (b" above exception",)
 _HEADER: Final = re.compile(r"(?<!C\+\+ )Traceback \(most recent call last\)")
 _FRAME: Final = re.compile(
-    r"\s*File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
+    # some sites turn the quotes of what is pasted
+    r"\s*File [\"\u201c\u201d](?P<file>[^\"\u201c\u201d]{1,400})[\"\u201d], "
+    r"line (?P<line>\d{1,9})(?:, in (?P<function>\S.{0,200}))?"
 )
 _NOTEBOOK: Final = re.compile(
     # IPython: File /opt/app/a.py:12, in f(x); Cell In[3], line 1; older: /opt/app/a.py in f(x)

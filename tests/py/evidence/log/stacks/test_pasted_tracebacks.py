@@ -1,4 +1,4 @@
-"""Tracebacks in a frame, as Rich draws them: whole, broken, with variables, cut, chained."""
+"""Tracebacks as they are pasted: in frames that Rich draws, broken, cut, with turned quotes."""
 
 from __future__ import annotations
 
@@ -123,3 +123,12 @@ def test_an_exception_without_a_message_takes_no_line_of_others() -> None:
     for text in (head + "ValueError:\nserver stopped\n", head + "ValueError\n    indented\n"):
         (clue,) = _clues(text)
         assert clue.detail == "ValueError"
+
+
+def test_quotes_that_a_site_turned_are_quotes() -> None:
+    (clue,) = _clues(
+        "Traceback (most recent call last):\n"
+        "File “/v/kit/core.py”, line 21, in go\nreturn n[3]\n"
+        "IndexError: list index out of range\n"
+    )
+    assert _calls(clue) == [("go", "/v/kit/core.py", 21)]
