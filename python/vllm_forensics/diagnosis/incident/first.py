@@ -35,6 +35,8 @@ _CLIENTS: Final = re.compile(r"(?:ClientDisconnect|KeyboardInterrupt)\b")
 _ANY_TIME: Final = {*MACHINES, "systemd"}
 _ANNOUNCED: Final = "or sacrifice child"
 _RIGHT_BELOW: Final = 3
+_TOGETHER: Final = 8
+"""So near stand a launcher's lines about several of its ranks."""
 _ABORTING: Final = {"Java", "Ruby"}
 """Their handlers of a fault's signal end in abort()."""
 _FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
@@ -58,7 +60,7 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         first = next(early, first)
     if first is not None and first.kind is ClueKind.CHILD:
         roots = (clue for clue in told if clue.is_root and clue.source == first.source)
-        first = next(roots, first)
+        first = _before_the_others_end(next(roots, first), told)
     first = _fault_of(first, told)
     if memory is not None and first is not None and first.signal == "SIGKILL":
         first = memory
@@ -85,6 +87,21 @@ def first_death(clues: Sequence[Clue]) -> Clue | None:
         if found:
             return _most_telling(found)
     return None
+
+
+def _before_the_others_end(first: Clue, told: Sequence[Clue]) -> Clue:
+    """The child that faulted, where its parent tells first of those that it killed for that.
+
+    `rank 3: killed by signal 9`, `rank 2: killed by signal 11`: launchers end all for one.
+    """
+    if first.signal not in {"SIGKILL", "SIGTERM"} or first.sender is not None:
+        return first
+    faulted = (
+        one
+        for one in told
+        if one.kind is first.kind and one.source == first.source and one.signal in _FAULTS
+    )
+    return next((one for one in faulted if 0 < one.line - first.line < _TOGETHER), first)
 
 
 def _killed_for_memory(told: Sequence[Clue]) -> Clue | None:
@@ -227,9 +244,12 @@ def _is_consequence(clue: Clue, children: Sequence[Clue]) -> bool:
 def _most_telling(clues: Sequence[Clue]) -> Clue:
     """Of what others noticed: the innermost process, then what came first."""
 
-    def order(clue: Clue) -> tuple[bool, int, bool, bool, int]:
+    def order(clue: Clue) -> tuple[bool, int, bool, bool, bool, int]:
         inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
         is_vague = clue.kind is ClueKind.HEARSAY and clue.signal is None
-        return (clue.signal in ASKED, -inner, clue.kind is ClueKind.ECHO, is_vague, clue.line)
+        # of several threads' stacks the one that ended all tells by what
+        is_silent = clue.kind is ClueKind.STACK and bool(clue.native) and clue.signal is None
+        is_echo = clue.kind is ClueKind.ECHO
+        return (clue.signal in ASKED, -inner, is_echo, is_vague, is_silent, clue.line)
 
     return min(clues, key=order)

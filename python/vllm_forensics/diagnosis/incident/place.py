@@ -93,8 +93,16 @@ def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
     stacks = [clue.native for clue in told if not _is_anothers(clue.native, cause)]
     programs = {clue.name for clue in told if clue.native and clue.name is not None}
     found = (*_found(place_of, stacks), *_found(last_resort, stacks))
-    place = _named(found, programs) or asserted_place(told)
+    place = _with_source(_named(found, programs), asserted_place(told))
     return place or next(_found(innermost, stacks), None)
+
+
+def _with_source(place: NativeCall | None, asserted: NativeCall | None) -> NativeCall | None:
+    """The place; with the source that an assertion in the same function tells, or that alone."""
+    if place is None or asserted is None or place.function is None or place.file is not None:
+        return place or asserted
+    is_same = (asserted.function or "").endswith(place.function)
+    return replace(place, file=asserted.file, line=asserted.line) if is_same else place
 
 
 def _found(

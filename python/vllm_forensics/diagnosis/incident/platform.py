@@ -11,6 +11,15 @@ from vllm_forensics.model.incident import CauseClass, Clue, Death
 _NATIVE: Final = {CauseClass.NATIVE_FAULT, CauseClass.HEAP_CORRUPTION, CauseClass.ABORT_EXCEPTION}
 _PLATFORMS: Final[tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]] = (
     (
+        "firmware",
+        re.compile(r"Guru Meditation Error|ZEPHYR FATAL ERROR"),
+        (
+            "addr2line -pfiaC -e FIRMWARE.elf ADDRESSES    # the lines of its backtrace, from the "
+            "build that ran",
+            "idf.py coredump-info    # ESP-IDF: all tasks, where a core dump to flash is enabled",
+        ),
+    ),
+    (
         "Android",
         re.compile(r"/data/app/|\.apk!|/apex/com\.android|\bTombstone\b|\bF DEBUG\b"),
         (

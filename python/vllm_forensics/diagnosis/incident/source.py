@@ -25,6 +25,8 @@ _BEHIND: Final = (
         r"(?:\[:\d{1,5}\])?[)\]]?[:,.]? {0,2}(?:in )?(?:[Ff]unction|func)[:=]? ?[`'\"]?"
         rf"(?P<function>(?:[\w&*]{{1,40}} ){{0,2}}{_NAMED})"
     ),
+    # /src/pool.c:12:take: assertion failed
+    re.compile(rf":(?P<function>{_NAMED}): {{1,3}}(?i:assertion)"),
     # OpenCV's words behind the source
     re.compile(r"[^\n]{0,400}\bin function [`'](?P<function>[\w:~]{1,120})'"),
     # /src/pool.c:12 in take(), /src/pool.c:12:take(), /src/pool.c(12) : void ns::take()
@@ -46,6 +48,8 @@ _THROWERS: Final = (
     ),
     # `in take(), pool.c line 88`
     re.compile(rf"\bin (?P<function>{_NAMED})(?:\(\))?[,:]? (?:at |file )?$"),
+    # `function take, file pool.c, line 88`
+    re.compile(r"\bfunction (?P<function>[^\s,][^,\n]{0,200}), file $"),
     # `assert failed: take pool.c:88`
     re.compile(rf"(?i:assert(?:ion)?) failed: (?P<function>{_NAMED}) $"),
 )
@@ -88,4 +92,4 @@ def _before(words: str, source: re.Match[str]) -> str | None:
     while (bare := _TEMPLATE.sub("", name)) != name:  # its arguments hold blanks
         name = bare
     member = _MEMBER.search(name)
-    return member[0] if member is not None else None
+    return member[0] if member is not None else name.strip() or None

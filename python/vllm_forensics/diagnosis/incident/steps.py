@@ -149,7 +149,10 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
     ),
     (
         CauseClass.ABORT_EXCEPTION,
-        re.compile(r"\bbad_alloc\b|memory allocation of \d{1,20} bytes failed"),
+        re.compile(
+            r"\bbad_alloc\b|memory allocation of \d{1,20} bytes failed|"
+            r"[Cc]annot (?:re)?allocate \d{1,20} bytes|heap out of memory"
+        ),
         (
             "free -h; ulimit -v; cat /sys/fs/cgroup/memory.max    # what there was to allocate",
             _LEAVE_EVIDENCE,

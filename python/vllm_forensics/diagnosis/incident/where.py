@@ -76,7 +76,7 @@ _ENDS: Final = re.compile(
     r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
 )
 """The last functions of the C library, of Go, Qt, V8 and Node."""
-_ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur)\w{0,12}fail")
+_ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur|invariant)\w{0,12}fail")
 _ASSERTS: Final = re.compile(r"(?:\w+::)*_*[a-z]{1,12}_?[Aa]ssert(?:_?[A-Z]?[a-z]{1,12})?")
 """A program's own function for it, `nsAssertDebug`: below what ended the program it is no place."""
 _ENDED: Final = re.compile(r"__assert_\w{1,20}$|_{0,2}(?:GI_)?abort$")
@@ -141,7 +141,7 @@ _INTERPRETER: Final = re.compile(
     r"libpython[\d.]{1,6}\w{0,3}\.(?:so|dylib)[\d.]*|python\d{0,2}(?:\.\d{1,2})?|python\d{2,3}\.dll|"
     r"Python|org\.python\.python"
 )
-_VALGRINDS: Final = "vg_replace_"
+_VALGRINDS: Final = ("vg_replace_", "mc_replace_")
 """The sources of its own functions for libc's."""
 _CXX_HEADER: Final = re.compile(r"/c\+\+/")
 _OWN_MEMBER: Final = re.compile(r"(?!std::|__gnu|__cxx|void |operator)[A-Za-z_]\w*::")
@@ -310,6 +310,12 @@ def _is_runtime(module: str) -> bool:
     return is_runtime_module(module) or any(one.fullmatch(module) for one in own)
 
 
+def _is_shown_above(calls: tuple[NativeCall, ...], at: int) -> bool:
+    """Is it the frame that the signal hit, which Redis prints above its whole stack?"""
+    below = calls[at + 1 : at + 3]
+    return at == 0 and calls[0] in calls[1:] and any(_handles(call) for call in below)
+
+
 def _are_only_above(calls: tuple[NativeCall, ...], at: int) -> bool:
     """Do the libraries of all frames above one appear nowhere below it, as a handler's?"""
     above = {call.module for call in calls[:at]}
@@ -327,7 +333,7 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
         if at >= _MAX_HANDLER and not _are_only_above(calls, at):
             break
         is_libc = _LIBC.match(call.module) if call.module is not None else call.offset is not None
-        if call.function is None and is_libc:
+        if call.function is None and is_libc and not _is_shown_above(calls, at):
             return at + 1
         if call.function is not None and _TRAMPOLINES.fullmatch(call.function) is not None:
             return at + 1

@@ -37,6 +37,7 @@ _INTERPRETERS: Final = {
     "Java": "java",
 }
 """Who prints such a report of itself, whatever a title says that it ran."""
+_OF_SHELLS: Final = (".sh", ".bat", ".ps1")
 _SERVERS: Final = {"ClickHouse": "clickhouse"}
 """The same, of which a stack may tell under which name it runs."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
@@ -83,7 +84,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     by_itself = _INTERPRETERS.get(first.source) or by_itself
     name = name or _INTERPRETERS.get(first.source)
     of_stack = _name_of_stack(told, role)
-    is_longer = (of_stack or "").startswith(f"{name}-")  # a title's `pool` is `pool-server`
+    is_longer = (of_stack or "").lower().startswith(f"{name}-".lower())  # `Pool` is `pool-server`
     name = of_stack if is_longer else name or of_stack or _SERVERS.get(first.source)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         name = name_titled(first, reading) or name or by_itself
@@ -153,6 +154,7 @@ def _certainty(
     modules = (call.module for clue in told for call in clue.native)
     scripts = (script_of(clue.python) for clue in told)
     is_sure = name in {by_itself, *own, *signed, *modules, *scripts}
+    is_sure = is_sure and not name.endswith(_OF_SHELLS)  # which runs others
     return Certainty.PROVED if is_sure else Certainty.LIKELY
 
 

@@ -66,7 +66,8 @@ def explanation(
 
 def _bare(detail: str) -> str:
     """Without the marks around it; the dots of `../src/pool.cc` stay."""
-    return detail.lstrip(": ").rstrip(".: ")
+    bare = detail.lstrip(": ").rstrip(".: ")
+    return bare.rstrip('". ') if bare.count('"') % 2 else bare
 
 
 def _of_what(death: Death) -> str:

@@ -7,6 +7,7 @@ a source in a language whose assertions end the program.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +31,10 @@ _SOURCE: Final = lazily(
     r"[\w./\\+-]{1,240}\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|rs|d|zig|C|H)[\"'>)]?"
     r"(?:[:(+]|[,;:]? {0,2}(?:at |on )?[Ll]ine[ :#=<]{1,3}| : |, | )\d{1,7}\b"
 )
+_BARE: Final = lazily(
+    r"^\W{0,4}ASSERTION FAILED: \S|[\])>*\w]: Assertion [`'][^\n]{1,300}['`] failed\.?\s*$"
+)
+"""Such words are the assertion's own; its source stands on a line beside them."""
 _OF_THE_LIVING: Final = lazily(
     # of the kernel's it warns alone; tests, compilers and linters tell of others' assertions
     r"(?i)\bRTNL\b|###!!!|\bwarning\b|\bnon-?fatal\b|static_?assert|\btests?\b|AssertionError|"
@@ -44,6 +49,17 @@ _WRITER: Final = lazily(
     r"[A-Za-z][\w.+-]{0,60}?)(?:\[(?P<pid>\d{1,9})\])?: "
 )
 _REACH: Final = 1_000
+_WRAPPED: Final = 4
+"""Over so many lines a paste breaks one at most."""
+_OWN: Final = lazily(
+    r"(?:(?<![^\s`(])(?P<name>[A-Za-z][\w.+-]{1,60}): )?"
+    r"(?P<detail>[^\s:`]{1,240}:\d{1,7}: .{1,900})$"
+)
+_BELOW: Final = lazily(
+    r"\W{0,6}(?P<source>[\w./\\+-]{1,240}\.(?:c|cc|cpp|cxx|h|hpp|m|mm|rs)[:(]\d{1,7}\)?"
+    r"(?: in | : |: ?)\S.{0,300})"
+)
+"""`Pool.cpp:88 in void take()`, `/src/Pool.cpp(88) : void ns::take()`."""
 
 
 def read_asserted(line: LogLine) -> Clue | None:
@@ -52,7 +68,7 @@ def read_asserted(line: LogLine) -> Clue | None:
     if _HOLDS.search(text) is None:
         return None
     match = _TELLS.search(text)
-    if match is None or _SOURCE.search(text) is None:
+    if match is None or (_SOURCE.search(text) is None and _BARE.search(text) is None):
         return None
     if _OF_THE_LIVING.search(text) is not None or _PROSE.search(text[: match.start()]) is not None:
         return None
@@ -69,3 +85,36 @@ def read_asserted(line: LogLine) -> Clue | None:
         detail=shortened(text.strip()),
         is_told=voice is Voice.TOLD,
     )
+
+
+def with_sources(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
+    """The clues; with the source of an assertion whose line was broken, or that has two."""
+    if not any(map(_lacks_source, clues)):
+        return list(clues)
+    text = lines()
+    return [_completed(clue, text) if _lacks_source(clue) else clue for clue in clues]
+
+
+def _lacks_source(clue: Clue) -> bool:
+    is_own = clue.kind is ClueKind.ABORT and clue.source == UNNAMED and not clue.native
+    return is_own and _BARE.search(clue.text) is not None and _SOURCE.search(clue.text) is None
+
+
+def _completed(clue: Clue, lines: Sequence[str]) -> Clue:
+    at = clue.line - 1
+    below = _BELOW.match(lines[at + 1]) if at + 1 < len(lines) else None
+    if below is not None:
+        return replace(clue, detail=shortened(f"{clue.detail} at {below['source'].strip()}"))
+    for begin in range(at - 1, max(-1, at - _WRAPPED), -1):
+        if not lines[begin].strip():
+            break
+        if _SOURCE.search(lines[begin]) is not None:
+            whole = " ".join(line.strip() for line in lines[begin : at + 1])
+            own = _OWN.search(whole)
+            return replace(
+                clue,
+                detail=shortened(own["detail"] if own is not None else whole),
+                name=clue.name or (own["name"] if own is not None else None),
+                text=whole,
+            )
+    return clue

@@ -13,6 +13,7 @@ from vllm_forensics.evidence.log.writers.apple import APPLE
 from vllm_forensics.evidence.log.writers.containers import CONTAINERS
 from vllm_forensics.evidence.log.writers.coredumps import COREDUMPS
 from vllm_forensics.evidence.log.writers.daemons import DAEMONS, POSTGRES, RUNNERS
+from vllm_forensics.evidence.log.writers.embedded import EMBEDDED
 from vllm_forensics.evidence.log.writers.engine import VLLM
 from vllm_forensics.evidence.log.writers.exit_statuses import STATUSES
 from vllm_forensics.evidence.log.writers.glibc import GLIBC
@@ -72,6 +73,7 @@ FAMILIES: Final = (
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,
     CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET,
     DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,
+    EMBEDDED,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

@@ -14,6 +14,7 @@ from vllm_forensics.evidence.log.stacks import faulthandler, py_spy, python_trac
 from vllm_forensics.evidence.log.stacks.debugger_python import HEADING
 from vllm_forensics.evidence.log.stacks.faulthandler import FaultBlock, open_fault
 from vllm_forensics.evidence.log.stacks.headless import open_headless_stack
+from vllm_forensics.evidence.log.stacks.json_frames import LIST
 from vllm_forensics.evidence.log.stacks.native_stack import (
     HANDLED,
     NativeBlock,
@@ -97,6 +98,15 @@ def _python_of_debugger(line: LogLine, block: Block | None) -> Block | None:
     return opened
 
 
+def _listed_stack(line: LogLine, block: Block | None) -> Block | None:
+    """A stack as JSON, which the line holds."""
+    if LIST not in line.text or isinstance(block, NativeBlock):
+        return None
+    opened = NativeBlock(clue_at(line, ClueKind.STACK, "a debugger"))
+    opened.feed(line)
+    return opened if opened.has_frames else None
+
+
 def _headless_stack(line: LogLine, block: Block | None) -> Block | None:
     return open_headless_stack(line) if block is None else None
 
@@ -110,6 +120,7 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_dump, py_spy.NEEDLES),
     (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
+    (_listed_stack, (LIST.encode(),)),
     (_headless_stack, (*_STACKS, HANDLED.encode(), b" pc 00", b" _sigtramp + ")),
 )
 """In the order in which they are asked, each with the words of which one stands in the line."""
@@ -142,7 +153,7 @@ def _asked(text: str) -> tuple[Opener, ...]:
 
 def comes_first(block: Block, line: LogLine) -> bool:
     """Does the open block read the line before it is searched for phrases?"""
-    if isinstance(block, TracebackBlock) or "what():" in line.text:
+    if isinstance(block, TracebackBlock) or "what():" in line.text or LIST in line.text:
         return True
     if isinstance(block, StatusBlock):
         return False

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from vllm_forensics.evidence.log import asserted, openers, records, unnamed
-from vllm_forensics.evidence.log.asserted import read_asserted
+from vllm_forensics.evidence.log.asserted import read_asserted, with_sources
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.forms import with_forms
 from vllm_forensics.evidence.log.labels import with_labels
@@ -184,6 +184,7 @@ class _Scanner:
         clues = with_forms(clues, text)
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), text)
+        printed = with_sources(printed, text)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(printed, text)

@@ -84,5 +84,10 @@ def _with_attributes(message: str, attributes: object) -> str:
     frame = attributes.get("frame")
     if isinstance(frame, dict):
         return f"    @ 0x{frame.get('a', 0)} {frame.get('C') or frame.get('s') or '(unknown)'}"
+    if isinstance(stack := attributes.get("bt"), dict) and "backtrace" in stack:
+        return json.dumps({"backtrace": stack["backtrace"]}, separators=(",", ":"))
+    if isinstance(attributes.get("file"), str) and isinstance(attributes.get("line"), int):
+        what = attributes.get("expr") or attributes.get("msgid") or ""
+        return f"{message} {what} {attributes['file']} {attributes['line']}"
     told = attributes.get("message")
     return told.rstrip() if isinstance(told, str) else message

@@ -35,6 +35,16 @@ PLACES = {
         88,
     ),
     "Assertion failure: block, at /src/pool/Take.cpp:88": (None, "/src/pool/Take.cpp", 88),
+    "ERROR:/src/pool/take.c:88:take:  assertion failed: (block != NULL)": (
+        "take",
+        "/src/pool/take.c",
+        88,
+    ),
+    "Assertion failed: (block), function operator*, file /src/Take.h, line 88.": (
+        "operator*",
+        "/src/Take.h",
+        88,
+    ),
     "/src/pool/Take.cpp:88: failed assertion `block' in Pool::take()": (
         None,
         "/src/pool/Take.cpp",
@@ -133,3 +143,45 @@ def test_clickhouse_is_named_by_its_report_and_its_frames_are_read() -> None:
     assert (death.name, death.function) == ("clickhouse", "DB::Pool::take")
     assert [frame.function for frame in death.frames] == ["DB::Pool::take", "DB::serve"]
     assert death.cause.certainty is Certainty.PROVED
+
+
+def test_an_assertion_that_a_paste_broke_is_joined_again() -> None:
+    death = _death(
+        "[serve-6] serve: /src/include/ref.hpp:728: typename ns::member<T>::type \n"
+        "ns::ref<T>::get() const [with T = ns::Block; \n"
+        "typename ns::member<T>::type = ns::Block*]: Assertion `px != 0' failed.\n"
+        "Aborted (core dumped)\n"
+    )
+
+    assert (death.name, death.function) == ("serve", "ns::ref<T>::get")
+    assert (death.file, death.line) == ("/src/include/ref.hpp", 728)
+
+
+def test_the_source_of_an_assertion_may_stand_below_it() -> None:
+    death = _death("> ASSERTION FAILED: !block.is_null()\n> Pool.cpp:159 in void Pool::take()\n")
+
+    assert (death.function, death.file, death.line) == ("Pool::take", "Pool.cpp", 159)
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_disassembly_is_no_stack() -> None:
+    death = _death(
+        "Unhandled exception at 0x00007FF7C29FA463 in serve.exe: 0xC0000005: Access violation "
+        "reading location 0x000001DF4480E788.\n"
+        "00007FF7C29FA453  mov         r8,0FFFFFFFFFFFFFFFFh  \n"
+        "00007FF7C29FA463  cmp         byte ptr [rdx+r8],0\n"
+        "00007FF7C29FA474  nop  \n"
+    )
+
+    assert (death.name, death.function) == ("serve.exe", None)
+
+
+def test_a_launcher_ends_the_others_for_the_rank_that_faulted() -> None:
+    death = _death(
+        "rank 3 in job 1  node1_5 caused collective abort of all ranks\n"
+        "  exit status of rank 3: killed by signal 9 \n"
+        "rank 2 in job 1  node1_5 caused collective abort of all ranks\n"
+        "  exit status of rank 2: killed by signal 11 \n"
+    )
+
+    assert death.signal == "SIGSEGV"

@@ -311,3 +311,70 @@ def test_a_title_tells_the_place_where_the_log_does_not(
     first = death(f"# {title}\n\n```\nSegmentation fault (core dumped)\n```\n")
 
     assert (first.module, first.function) == (module, function)
+
+
+def test_a_stack_in_json_is_read_and_names_who_gave_up() -> None:
+    death = incident_of(
+        '{"t":{"$date":"2026-01-15T08:12:45.123+00:00"},"s":"I","msg":"BACKTRACE","attr":{"bt":'
+        '{"backtrace":[{"a":"5609CC402629","b":"5609C75C7000","o":"4E3B629","s":"_ZN4pool5printEv",'
+        '"C":"pool::printStackTrace()","s+":"29"},{"a":"7F0FBB4217F3","b":"7F0FBB3F9000",'
+        '"o":"287F3","s":"abort","s+":"D3"},{"a":"5609C94DA75A","b":"5609C75C7000","o":"1F1375A",'
+        '"s":"_ZN4pool15invariantFailedEv","C":"pool::invariantFailed()","s+":"F6"},'
+        '{"a":"5609C94DA7FF","b":"5609C75C7000","o":"1F137FF","s":"_ZN4pool4takeEv",'
+        '"C":"pool::take()","s+":"F6"}]}}}'
+    ).first_death
+
+    assert (death.signal, death.function) == ("SIGABRT", "pool::take")
+
+
+def test_of_several_threads_the_one_that_gave_up_tells() -> None:
+    death = incident_of(
+        "#0  0x00007efc3ef731a2 in __GI___sigtimedwait (set=0x7efc3e2745e0) at sigtimedwait.c:29",
+        "#1  0x000055859243fc24 in pool::waitForSignals() ()",
+        "#2  0x00005585924409ff in pool::runThread() ()",
+        "",
+        "Thread 1 (Thread 0x7efc2ce4f700 (LWP 63827)):",
+        "#0  __GI_raise (sig=sig@entry=6) at ../sysdeps/unix/sysv/linux/raise.c:50",
+        "#1  0x00007efc3ef51859 in __GI_abort () at abort.c:79",
+        "#2  0x000055859529d617 in pool::take(int) ()",
+    ).first_death
+
+    assert (death.signal, death.function) == ("SIGABRT", "pool::take")
+
+
+def test_the_frame_that_was_hit_may_stand_above_the_whole_stack() -> None:
+    death = incident_of(
+        "1:M 15 Jan 08:12:45.123 # Pool 4.0.7 crashed by signal: 11",
+        "/lib/libc.so.6(+0x1390a6)[0x7f0e9d8cd0a6]",
+        "pool-server *:6379 [cluster](logStackTrace+0x29)[0x468599]",
+        "pool-server *:6379 [cluster](sigsegvHandler+0xa6)[0x468c36]",
+        "/lib/libpthread.so.0(+0xf890)[0x7f0e9db4e890]",
+        "/lib/libc.so.6(+0x1390a6)[0x7f0e9d8cd0a6]",
+        "pool-server *:6379 [cluster](takeBlock+0xe2)[0x496c92]",
+    ).first_death
+
+    assert (death.name, death.function) == ("pool-server", "takeBlock")
+
+
+def test_lldb_names_its_program_by_what_it_debugs_and_by_its_module() -> None:
+    debugged = incident_of(
+        '(lldb) target create "bin/serve"',
+        "Current executable set to '/src/bin/serve' (arm64).",
+        "Process 4242 stopped",
+        "* thread #1, queue = 'com.apple.main-thread', stop reason = EXC_BAD_ACCESS (code=1)",
+        "    frame #0: 0x00000001950d094c libpool.dylib`take + 224",
+    ).first_death
+    by_module = incident_of(
+        "# Segfault when a block is taken",
+        "  * frame #0: 0x000000010b9b183e serve`take_block(pool=<unavailable>) + 382 at pool.c:88",
+        "    frame #1: 0x000000010b9cc4b5 serve`serve(pool=<unavailable>) + 421 at serve.c:12",
+        "    frame #2: 0x000000010b9cc4ff CoreFoundation`__CFRunLoopRun + 421",
+    ).first_death
+
+    assert (debugged.name, debugged.pid) == ("serve", 4242)
+    assert by_module.name == "serve"
+
+
+@pytest.mark.parametrize("title", ["Mac OS crash (EXC_BAD_ACCESS)", "Closing it caused DB crash"])
+def test_a_system_or_a_database_is_no_programs_name(title: str) -> None:
+    assert incident_of(f"# {title}", "Segmentation fault (core dumped)").first_death.name is None

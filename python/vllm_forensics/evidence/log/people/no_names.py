@@ -26,7 +26,7 @@ _NOBODY: Final = lazily(
     r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
     r"shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
-    r"window|button|model|page|box|site|\w+\(\))$"
+    r"window|button|model|page|box|site|dbs?|databases?|os ?x|\w+\(\))$"
 )
 _MODEL: Final = lazily(
     r"(?i)(?:.{0,60}[-_.])?(?:\d{1,4}(?:\.\d{1,2})?[bm]|a\d{1,3}b|\d{1,2}x\d{1,3}b|int[48]|fp[48]|"

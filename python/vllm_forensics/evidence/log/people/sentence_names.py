@@ -338,7 +338,7 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     is_word = (name[:1].isupper() and name.isalpha()) or _ROLE.match(name) is not None
     if first is not None and is_word and verb.islower() and somebody(first["first"]):
         is_part = somebody(name) is not None or LIKE_ADJECTIVE.match(name) is not None
-        return f"{first['first']} {name}" if is_part else None
+        return somebody(f"{first['first']} {name}") if is_part else None
     return _named_by(subject, before[: subject.start("name")], is_verb=is_verb)
 
 

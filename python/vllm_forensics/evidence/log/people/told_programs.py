@@ -158,5 +158,6 @@ def _own(name: str, owner: str) -> re.Pattern[str]:
         rf"/s?bin/(?P<path>{word})(?![\w.-])|"
         rf"\bcrash(?:e?s|e?d|ing)? (?P<victim>{word})(?![\w/-])|"
         rf"(?<![\w./@-])(?P<named>{word})(?:[ .-](?:appimage|binary|executable|exe|app)\b|"
-        r"(?: \w{2,12})? (?:crash|segf|core|hang|freez|stuck|die[sd]|abort|exit|quit|clos)))"
+        r"(?: \w{2,12})? (?:crash|segf|core[ -]?dump|hang|freez|stuck|die[sd]|abort|exit|"
+        r"quit|clos)))"
     )

@@ -58,6 +58,15 @@ _PREFIX: Final = 200
 _ENDS: Final = ("] ", ": ", "> ", "| ", ") ", "- ", "# ")
 
 
+_CODE: Final = lazily(
+    r"(?:[0-9a-f]{2} ){0,15}\s{0,40}(?:lock |rep[nze]{0,3} )?"
+    r"(?:[a-z][a-z0-9]{1,8}(?:\.\w{1,4})?\s{2,}\S|"
+    r"(?:v?mov|lea|call|j[a-z]{1,3}|cmp|test|push|pop|ret|nop|add|sub|xor|and|or|inc|dec|int3?|hlt|ud2|"
+    r"ldr|str|ldp|stp|bl|blr|cbz|cbnz|svc|brk)[a-z]{0,4}(?:\s|$)(?! ?\())"
+)
+"""An instruction, as a disassembler shows it behind its address."""
+
+
 def any_frame(text: str) -> dict[str, str | None] | None:
     """Function, module and offset of a frame in whatever form; None where it is none."""
     text = text[:_MAX]
@@ -65,6 +74,8 @@ def any_frame(text: str) -> dict[str, str | None] | None:
     if mark is None or not (mark["number"] or mark["address"]):
         return None
     is_sure = mark["address"] is not None
+    if is_sure and _CODE.match(text, mark.end()) is not None:
+        return None
     if not is_sure and mark["number"].strip().isdecimal() and "0x" not in text:
         return None
     for shape in _SHAPES:

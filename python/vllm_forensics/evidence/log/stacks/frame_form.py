@@ -26,3 +26,5 @@ class Form:
     """The only writer below whose words such a line is a frame."""
     last_first: bool = False
     """Does the innermost call stand last?"""
+    names_program: bool = False
+    """Is a module of it without a suffix or a capital the program?"""

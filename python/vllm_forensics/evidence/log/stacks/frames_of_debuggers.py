@@ -56,6 +56,7 @@ DEBUGGERS: Final = (
         r" at (?:(?P<file>\S{1,240}?):(?P<line>\d{1,7})|\S)|$)",
         begins="[*f]",
         holds="`",
+        names_program=True,
     ),
     Form(
         writer="LLDB, of which somebody left the names",

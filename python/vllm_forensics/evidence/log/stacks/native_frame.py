@@ -25,6 +25,7 @@ _NO_NAME: Final = {
     "(unknown)",
     "<unknown function>",
     "<unknown>",
+    "<unavailable>",
     "n/a",
     "at",
     "from",
@@ -33,6 +34,8 @@ _NO_NAME: Final = {
     "",
 }
 _PROGRAMS: Final = re.compile(r"^/(?:[\w.+-]{1,80}/){0,12}(?:s?bin|libexec)/[\w+-]{1,60}$")
+_LLDBS_PROGRAM: Final = re.compile(r"(?!dyld)[a-z][\w+-]{1,60}")
+"""Of macOS's modules libraries have a suffix, and frameworks a capital."""
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _BEFORE: Final = re.compile(r"0x[0-9a-f]{6,16}(?: (?:in\b)?|$)|<unknown>(?=[\w~])")
 """What some write before a name, and it is no part of it."""
@@ -74,6 +77,8 @@ def frame_in(text: str, source: str = "") -> Frame | None:
             match = pattern.match(text)
             if match is not None:
                 call = call_of(match.groupdict())
+                if form.names_program and _LLDBS_PROGRAM.fullmatch(call.module or ""):
+                    call = replace(call, is_program=True)
                 is_python = call.module is None and _OF_PYTHON.search(text) is not None
                 return Frame(replace(call, module=_PYTHON) if is_python else call, form)
     return None

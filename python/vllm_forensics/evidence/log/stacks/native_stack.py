@@ -11,6 +11,7 @@ from vllm_forensics.evidence.log.phrases import shortened
 from vllm_forensics.evidence.log.stacks.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.stacks.debugger_python import DebuggersPython
 from vllm_forensics.evidence.log.stacks.handler_frames import is_handler_frame
+from vllm_forensics.evidence.log.stacks.json_frames import calls_listed
 from vllm_forensics.evidence.log.stacks.native_frame import (
     Frame,
     call_of,
@@ -165,7 +166,7 @@ class NativeBlock:
             self._calls.clear()
             self._clue = of_handled(self._clue, self._last)
             return True
-        if self._is_apples(text):
+        if self._is_apples(text) or self._is_listed(text):
             return True
         if self._calls and (fuller := completed(self._calls[-1], text)) is not None:
             self._calls[-1] = fuller
@@ -206,6 +207,13 @@ class NativeBlock:
         is_image = self._apple is not None and self._apple.feed(text)
         self._silent = 0 if is_image else self._silent
         return is_image
+
+    def _is_listed(self, text: str) -> bool:
+        """Does the line hold several frames, as JSON?"""
+        listed = calls_listed(text)
+        self._calls += listed[: _MAX_FRAMES - len(self._calls)]
+        self._silent = 0 if listed else self._silent
+        return bool(listed)
 
     def _name_process(self, text: str) -> bool:
         """For which process the kernel ran when it faulted, or which one prints its own death."""

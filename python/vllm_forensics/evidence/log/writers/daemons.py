@@ -142,6 +142,18 @@ _ENDS: Final = (
         'FATAL: bug condition "pool->head" matched at src/pool.c:88',
         "SIGABRT",
     ),
+    (  # MongoDB
+        "Fatal ",
+        r"(?:^|\] |- {1,8})(?P<detail>Fatal [Aa]ssertion \d{2,6}\b.{0,200})",
+        "F -        [main] Fatal Assertion 28558 at src/pool/take.cpp 88",
+        "SIGABRT",
+    ),
+    (
+        "aborting after ",
+        r"(?:^|\\n|[\s\"])(?P<detail>\*{3} ?aborting after \w{3,20}\(\) failure)",
+        "***aborting after invariant() failure",
+        "SIGABRT",
+    ),
     (  # KVM
         "KVM internal error. Suberror: ",
         r"(?P<detail>KVM internal error\. Suberror: \d{1,4})",

@@ -136,7 +136,7 @@ UNREAL: Final = Family(
             ClueKind.SIGNAL,
             "Unhandled Exception: ",
             r"\bUnhandled Exception: "
-            r"(?P<detail>EXCEPTION_(?P<signal>ACCESS_VIOLATION) [^\"]{1,160})",
+            r"(?P<detail>EXCEPTION_(?P<signal>ACCESS_VIOLATION)(?: [^\"]{1,160}|$))",
             "Unhandled Exception: EXCEPTION_ACCESS_VIOLATION reading address 0x0000000000000048",
             signal="SIGSEGV",
         ),
@@ -251,7 +251,7 @@ DOTNET: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Internal CLR error",
-            r"^(?P<detail>Fatal error\. Internal CLR error\..{0,40})",
+            r"^\W{0,4}(?P<detail>(?:Fatal [Ee]rror(?:\.| -) )?Internal CLR error\..{0,40})",
             "Fatal error. Internal CLR error. (0x80131506)",
         ),
         Phrase(
