@@ -9,6 +9,25 @@ from typing import Final
 from vllm_forensics.model.incident import CauseClass, Clue, Death
 
 _NATIVE: Final = {CauseClass.NATIVE_FAULT, CauseClass.HEAP_CORRUPTION, CauseClass.ABORT_EXCEPTION}
+_EXE: Final = re.compile(r"(?i)(?!python)[\w .+-]{1,80}\.exe")
+_PYTHON: Final = ("python3", "_")
+_OF_PYTHON: Final = "python -X faulthandler SCRIPT    # Python's own stack when it faults"
+_OF_PROGRAM: Final = "procdump -ma -e PROGRAM.exe    # a whole dump when it faults again"
+_OTHERWISE: Final = {
+    ("Windows", CauseClass.HANG): (
+        "procdump -ma -h PROGRAM.exe    # a whole dump when it hangs again",
+        "windbg -z PROGRAM.dmp -c '!analyze -hang -v'    # who waits for whom",
+    ),
+    ("Windows", CauseClass.ENVIRONMENT): (
+        "dumpbin /dependents PROGRAM.exe    # the libraries that it needs",
+        "where LIBRARY.dll    # is it there, and which one comes first?",
+    ),
+    ("macOS", CauseClass.ENVIRONMENT): (
+        "codesign --verify --deep --strict --verbose=2 PROGRAM.app    # is its signature whole?",
+        "otool -L PROGRAM    # the libraries that it needs",
+    ),
+}
+"""Where no fault ended it: by who told of the end, and of what."""
 _PLATFORMS: Final[tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]] = (
     (
         "firmware",
@@ -38,7 +57,8 @@ _PLATFORMS: Final[tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]] = (
             "Format-List    # module and offset of the fault",
             'reg add "HKLM\\SOFTWARE\\Microsoft\\Windows\\Windows Error Reporting\\LocalDumps" /f'
             "    # keeps a dump of the next one in %LOCALAPPDATA%\\CrashDumps",
-            "python -X faulthandler SCRIPT    # Python's own stack when it faults",
+            _OF_PYTHON,
+            _OF_PROGRAM,
         ),
     ),
     (
@@ -61,17 +81,26 @@ def steps_of_platform(death: Death, told: Sequence[Clue]) -> tuple[str, ...] | N
         told: the clues to it.
 
     """
-    if death.cause.kind not in _NATIVE:
-        return None
     sources = {clue.source for clue in told}
+    if death.cause.kind not in _NATIVE:
+        own = (_OTHERWISE.get((source, death.cause.kind)) for source in sources)
+        return next(filter(None, own), None)
     modules = (frame.module for frame in death.frames)
     lines = (line.text for line in death.evidence)
     words = "\n".join(filter(None, (death.name, death.module, *modules, *lines)))
     return next(
         (
-            steps
+            tuple(step for step in steps if _fits(step, death))
             for platform, pattern, steps in _PLATFORMS
             if platform in sources or pattern.search(words) is not None
         ),
         None,
     )
+
+
+def _fits(step: str, death: Death) -> bool:
+    """Is it what one types of Python where Python died, and of a program where another did?"""
+    modules = [death.module or "", *(frame.module or "" for frame in death.frames)]
+    is_named = death.name is not None and _EXE.fullmatch(death.name) is not None
+    is_other = is_named and not any(one.lower().startswith(_PYTHON) for one in modules)
+    return step not in {_OF_PYTHON, _OF_PROGRAM} or (step == _OF_PROGRAM) is is_other

@@ -63,11 +63,11 @@ from vllm_forensics.evidence.log.writers.strangers import (
 )
 from vllm_forensics.evidence.log.writers.systemd import SYSTEMD
 from vllm_forensics.evidence.log.writers.toolkits import GLIB, QT, TCL
-from vllm_forensics.evidence.log.writers.windows_kernel import DELPHI, STOPS
+from vllm_forensics.evidence.log.writers.windows_kernel import DELPHI, HANGS, STOPS
 from vllm_forensics.evidence.log.writers.workers import WORKERS
 
 FAMILIES: Final = (
-    KERNEL, KERNELS_ABROAD, KERNELS, STOPS,
+    KERNEL, KERNELS_ABROAD, KERNELS, STOPS, HANGS,
     # what the dying process itself writes
     GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
     NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,

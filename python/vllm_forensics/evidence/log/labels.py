@@ -57,10 +57,24 @@ _OBJECT: Final = re.compile(
 )
 """Envoy's, which names the file that the first frames lie in."""
 _OF_CONTAINER: Final = 30
+_DESCRIBES: Final = re.compile(
+    r".{0,80}\b(?:kubectl|k|oc) (?:-n \S{1,60} )?describe po(?:ds?)?[ /]"
+    r"(?:-n \S{1,60} |--namespace[= ]\S{1,60} )?(?P<name>[a-z0-9][a-z0-9.-]{2,120})(?=\s|$)"
+)
+_UNIQUE: Final = re.compile(r"(?:-[a-f0-9]{8,10})?-[a-z0-9]{5}$")
+"""What a replica set and its pod add to a deployment's name."""
 _DIED: Final = re.compile(
     r".{0,120}\bProcess (?P<name>[\w.:]{3,120}) \(pid (?P<pid>\d{1,9})\) has died\b"
 )
 """Android says so below."""
+_APP: Final = re.compile(
+    r".{0,140}\bpid: (?P<pid>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> (?P<name>[\w.:]{3,120}) <<<"
+)
+_PROC_NAME: Final = re.compile(r"\W{0,8}\"(?:procName|app_name)\" ?: ?\"(?P<name>[^\"\\]{1,80})\"")
+_PROC_PID: Final = re.compile(r"\W{0,8}\"pid\" ?: ?(?P<pid>\d{1,9})\b")
+_OF_REPORT: Final = 60
+_THREADS: Final = re.compile(r".{0,240}\bin tid \d{1,9} \((?P<name>[^()]{1,40})\)(?!, pid)")
+"""Older Androids tell no more than the thread."""
 _ARGUMENTS: Final = re.compile(
     r"Args: \"(?:[^\"/\\]{0,100}[/\\]{1,2}){0,20}(?P<first>[A-Za-z_][\w.+-]{1,60})\""
 )
@@ -74,7 +88,10 @@ _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.C
 def labelled_program(line: str) -> str | None:
     """The program that a line of a form names: `Application: poolview`."""
     match = _FORM.match(line)
-    return match["program"] if match is not None else None
+    if match is not None:
+        return match["program"]
+    apples = _PROC_NAME.match(line)
+    return apples["name"] if apples is not None else None
 
 
 def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
@@ -82,7 +99,18 @@ def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> li
     if not any(map(_is_of_record, clues)):
         return list(clues)
     text = lines()
-    return [_named(clue, text) if _is_of_record(clue) else clue for clue in clues]
+    named = [_named(clue, text) if _is_of_record(clue) else clue for clue in clues]
+    if any(clue.name for clue in named):
+        return named
+    return [_of_thread(clue) if clue.source == "Android" else clue for clue in named]
+
+
+def _of_thread(clue: Clue) -> Clue:
+    """With the name of the thread that faulted, where nothing tells the process's."""
+    thread = _THREADS.match(clue.text)
+    if thread is None or clue.pid is not None:
+        return clue
+    return replace(clue, name=thread["name"], is_named_elsewhere=True)
 
 
 def _named(clue: Clue, lines: Sequence[str]) -> Clue:
@@ -90,11 +118,26 @@ def _named(clue: Clue, lines: Sequence[str]) -> Clue:
     if clue.source in {"the container runtime", LISTING}:
         return replace(clue, name=_container(lines, at))
     if clue.source == "Android":
-        died = next(filter(None, map(_DIED.match, lines[at : at + _OF_CONTAINER])), None)
-        if died is None or clue.pid not in {None, int(died["pid"])}:
-            return clue
-        return replace(clue, pid=int(died["pid"]), name=died["name"])
+        return _of_android(clue, lines, at)
+    if clue.source == "macOS" and '"' in clue.text:
+        return _of_apples(clue, lines, at)
     return replace(clue, name=_labelled(lines, at))
+
+
+def _of_android(clue: Clue, lines: Sequence[str], at: int) -> Clue:
+    """With the app's whole name, which other lines of its record tell."""
+    near = lines[max(0, at - _OF_CONTAINER) : at + _OF_CONTAINER]
+    told = (match for form in (_DIED, _APP) for match in map(form.match, near) if match is not None)
+    found = next((one for one in told if clue.pid in {None, int(one["pid"])}), None)
+    return replace(clue, pid=int(found["pid"]), name=found["name"]) if found is not None else clue
+
+
+def _of_apples(clue: Clue, lines: Sequence[str], at: int) -> Clue:
+    """With the members of a report in JSON that name its process."""
+    near = lines[max(0, at - _OF_REPORT) : at + _OF_REPORT]
+    names = (match["name"] for match in map(_PROC_NAME.match, near) if match is not None)
+    pids = (int(match["pid"]) for match in map(_PROC_PID.match, near) if match is not None)
+    return replace(clue, name=next(names, None), pid=clue.pid or next(pids, None))
 
 
 def _container(lines: Sequence[str], at: int) -> str | None:
@@ -107,7 +150,7 @@ def _container(lines: Sequence[str], at: int) -> str | None:
         if heading is not None and _STATE.match(lines[near + 1]) is not None:
             return heading["name"]
     if '"' not in lines[at]:
-        return _member(lines, at)
+        return _member(lines, at) or _typed_pod(lines, at)
     above, below = lines[max(0, at - _REACH) : at], lines[at + 1 : at + 1 + _OF_CONTAINER]
     members = filter(None, map(_MEMBER.match, (*reversed(above), *below)))
     return next((one["name"] for one in members), None)
@@ -123,10 +166,18 @@ def _member(lines: Sequence[str], at: int) -> str | None:
     return next((one["name"] for one in found if len(one["depth"]) < depth), None)
 
 
+def _typed_pod(lines: Sequence[str], at: int) -> str | None:
+    """The pod that somebody asked kubectl to describe above, without what makes it unique."""
+    above = lines[max(0, at - _OF_CONTAINER) : at]
+    typed = next(filter(None, map(_DESCRIBES.match, reversed(above))), None)
+    return _UNIQUE.sub("", typed["name"]) if typed is not None else None
+
+
 def _is_of_record(clue: Clue) -> bool:
     is_parents = clue.kind is ClueKind.CHILD and clue.name is None and not clue.is_told
+    is_cut = clue.source == "Android" and (clue.name or "").startswith(".")
     is_windbgs = clue.source == "a debugger" and clue.kind is ClueKind.SIGNAL and not clue.name
-    return clue.kind in _OF_RECORDS and (is_parents or is_windbgs or is_nameless(clue))
+    return clue.kind in _OF_RECORDS and (is_parents or is_windbgs or is_cut or is_nameless(clue))
 
 
 def _labelled(lines: Sequence[str], at: int) -> str | None:

@@ -145,6 +145,12 @@ _ILLUSTRATES: Final = re.compile(
 )
 """What is shown below such a sentence is an example."""
 _EXPECTED: Final = re.compile(r"(?i)\W{0,6}expected (?:\w{2,10} )?output\b")
+_TO_READER: Final = re.compile(
+    r"(?i)\W{0,6}(?:please )?(?:copy|paste|post|send|attach|provide|share|upload|look for|find) "
+    r"(?:and paste |me |us )?(?:the|your|any|that|this) (?:\S{1,20} ){0,4}?"
+    r"(?:text|logs?|output|events?|reports?|lines?|entr(?:y|ies)|record)\b"
+)
+"""What is shown below is of the kind that its reader is asked for."""
 _WAS_PRINTED: Final = re.compile(
     r"(?i)\W{0,6}(?:previously|before|formerly|until now|now|after(?:wards)?)\b.{0,60}"
     r"\b(?:would|will) (?:now )?(?:show|print|look|read|say|report|be)\b"
@@ -263,7 +269,7 @@ def is_expected(page: Page, at: int) -> bool:
         return True
     if _WAS_PRINTED.match(page.paragraph_above(at)) is not None:
         return True
-    return _EXPECTED.match(page.paragraph_above(at)) is not None
+    return any(one.match(page.paragraph_above(at)) for one in (_EXPECTED, _TO_READER))
 
 
 def is_possible(page: Page, at: int) -> bool:

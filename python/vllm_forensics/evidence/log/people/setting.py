@@ -31,7 +31,7 @@ from vllm_forensics.evidence.log.people.page import Page, is_answer, is_fence
 from vllm_forensics.evidence.log.people.prose import is_comment
 from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
 from vllm_forensics.evidence.log.people.verdicts import passed_parts
-from vllm_forensics.evidence.log.people.works import is_maintainers
+from vllm_forensics.evidence.log.people.works import is_maintainers, is_of_work
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _MANY: Final = 400
@@ -179,6 +179,7 @@ class Setting:
             return [one for one in clues if is_issue and _is_title(one)]
         self.teaches = lessons is Lessons.SOME
         is_change = any(map(is_maintainers, page.head))
+        is_wish = any(line.startswith("# ") and is_of_work(line[2:]) for line in lines[:_TOP])
         is_of_nobody = count_of_witnesses(page.head, of_thread=not is_change) == 0
         passed, literal = passed_parts(lines), literal_lines(lines)
         resting = _stacks_of_the_living(clues, lines)
@@ -195,6 +196,7 @@ class Setting:
             if lessons is Lessons.SOME and is_lessons and not is_report:
                 continue
             is_handled = clue.kind in _RAISED and _is_handled(lines, at)
+            is_handled = is_handled or (is_wish and is_wished(page, at))
             if is_handled or is_row_of_codes(lines, at, clue):
                 continue
             if not (_is_shown(page, kinds, at) or (is_of_nobody and is_of_a_lesson(page, at))):

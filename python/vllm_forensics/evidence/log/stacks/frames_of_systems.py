@@ -57,7 +57,7 @@ SYSTEMS: Final = (
     Form(  # below logcat's prefix
         writer="Android",
         example="#00 pc 000000000001e020  /data/app/lib/libexample.so (f+32)",
-        pattern=r"(?:.{0,80}?\s)?#\d{2,3}\s{1,4}pc (?P<pc>(?:0x)?[0-9a-f]{4,16})\s{1,4}"
+        pattern=r"(?:.{0,140}?\s)?#\d{2,3}\s{1,4}pc (?P<pc>(?:0x)?[0-9a-f]{4,16})\s{1,4}"
         r"(?P<module>\S{1,240})(?: \(offset 0x[0-9a-f]{1,16}\))?(?: \((?!BuildId)"
         r"(?P<function>[^+]{1,400}?)(?:\+\d{1,9})?\)(?: .{0,100})?| \(BuildId.{0,100})?$",
         begins=".",

@@ -25,6 +25,13 @@ APPLE: Final = Family(
     source="macOS",
     phrases=(
         Phrase(
+            ClueKind.ENVIRONMENT,
+            "Code Signature Invalid",
+            r"\b(?P<signal>SIGKILL) \((?P<detail>Code Signature Invalid)\)",
+            "Exception Type:        EXC_CRASH (SIGKILL (Code Signature Invalid))",
+            in_prose=True,
+        ),
+        Phrase(
             ClueKind.SIGNAL,
             "EXC_",
             r"\bEXC_\w{1,60} \((?P<signal>SIG\w{1,60})\)",

@@ -184,6 +184,13 @@ SHELL: Final = Family(
             rf"\(core dumped\){_COMMAND}",
             "take ... run.sh: line 4: 4242 Segmentation fault      (core dumped) python serve.py",
         ),
+        Phrase(  # and without a core
+            ClueKind.SIGNAL,
+            ": line ",
+            rf"\S: line \d{{1,9}}: +(?P<pid>\d{{1,20}}) (?P<signal>{_DEATH}) {{2,40}}(?=\S)"
+            rf"(?<= ){_COMMAND.removeprefix(' {1,40}')}",
+            "take ... run.sh: line 4: 4242 Segmentation fault      python serve.py",
+        ),
         *(
             Phrase(  # so long that bash leaves no blank behind it
                 ClueKind.SIGNAL,

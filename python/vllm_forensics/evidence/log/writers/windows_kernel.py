@@ -34,6 +34,20 @@ STOPS: Final = Family(
         )
     ),
 )
+HANGS: Final = Family(
+    source="Windows",
+    phrases=(
+        Phrase(
+            ClueKind.HANG,
+            " stopped interacting with Windows",
+            r"\b[Tt]he program (?P<name>[\w .+-]{1,60}?\.(?i:exe)) version \S{1,40} "
+            r"(?P<detail>stopped interacting with Windows)",
+            "The program serve.exe version 1.2.0.0 stopped interacting with Windows and was "
+            "closed.",
+            of_another=True,
+        ),
+    ),
+)
 _ADDRESS: Final = r"(?<![0-9A-Fa-f])[0-9A-F]{8,16}(?![0-9A-Fa-f])"
 _MODULE: Final = r"['\"\u201c\u00ab](?P<module>[\w .+-]{1,60}\.(?:exe|dll|bpl))['\"\u201d\u00bb]"
 _ORDERS: Final = (

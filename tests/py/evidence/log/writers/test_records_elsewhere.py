@@ -1,0 +1,122 @@
+"""Who died, where other lines of its record name it: macOS's JSON, Android's, kubectl's."""
+
+import pytest
+from tests.py.support.incidents import incident_of
+
+from vllm_forensics.diagnosis.incident.explain import explain_incident
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass, Death
+
+
+def death(log: str) -> Death:
+    return incident_of(*log.splitlines()).first_death
+
+
+def is_quiet(log: str) -> bool:
+    return explain_incident(parse_incident_log([log.encode()]), "log") is None
+
+
+def test_a_report_in_json_names_its_process_in_other_members() -> None:
+    first = death(
+        '  "pid" : 4242,\n  "cpuType" : "ARM-64",\n  "procName" : "Poolview",\n'
+        '  "exception" : {"codes":"0x1, 0x48","rawCodes":[1,72],"type":"EXC_BAD_ACCESS",'
+        '"signal":"SIGSEGV","subtype":"KERN_INVALID_ADDRESS at 0x48"},\n'
+    )
+
+    assert (first.name, first.pid, first.signal) == ("Poolview", 4242, "SIGSEGV")
+
+
+def test_a_report_that_was_cut_names_whom_the_title_is_about() -> None:
+    first = death(
+        "# App crashes with SEGFAULT when starting\n\nWe see this:\n\n"
+        '{"app_name":"Poolview","timestamp":"2026-01-15"}\n{\n  "uptime" : 3200,\n'
+    )
+
+    assert (first.name, first.name_certainty) == ("Poolview", Certainty.LIKELY)
+
+
+def test_a_broken_signature_is_an_environment() -> None:
+    first = death("Exception Type:        EXC_CRASH (SIGKILL (Code Signature Invalid))\n")
+
+    assert first.cause.kind is CauseClass.ENVIRONMENT
+
+
+def test_the_apps_whole_name_stands_below_its_cut_one() -> None:
+    first = death(
+        "2026-01-15 10:14:17.986 4242-4300 libc        com.example.poolview       A  Fatal signal "
+        "11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x0 in tid 4300 (js), pid 4242 "
+        "(ample.poolview)\n"
+        "2026-01-15 10:14:18.590 77-77 DEBUG                   pid-77                      "
+        "      A  pid: 4242, tid: 4300, name: js  >>> com.example.poolview <<<\n"
+        "2026-01-15 10:14:18.590 77-77 DEBUG                   pid-77                      "
+        "      A        #00 pc 000000000003b7f4  /data/app/lib/libpool.so (take_block+68)\n"
+    )
+
+    assert (first.pid, first.function) == (4242, "take_block")
+
+
+def test_a_thread_stands_in_for_its_process() -> None:
+    first = death(
+        "A/libc: Fatal signal 11 (SIGSEGV), code 2, fault addr 0x48 in tid 4300 (PoolExe)\n"
+    )
+
+    assert (first.name, first.name_certainty) == ("PoolExe", Certainty.LIKELY)
+
+
+def test_the_pod_that_was_described() -> None:
+    first = death(
+        "$ kubectl describe pod -n pools poolview-controller-6d57f5fd7f-gfnxw\n...\n"
+        "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+    )
+
+    assert first.name == "poolview-controller"
+
+
+def test_a_shell_tells_a_death_behind_a_tests_name_also_without_a_core() -> None:
+    first = death(
+        "test_take (tests.Pool) ... D:\\a\\_temp\\8.sh: line 4:  4242 Segmentation fault      "
+        "poolview run --verbose\n"
+    )
+
+    assert (first.name, first.pid) == ("poolview", 4242)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("0xc000027b", CauseClass.ABORT_EXCEPTION),
+        ("0xc06d007e", CauseClass.ENVIRONMENT),
+        ("0xc0000602", CauseClass.ABORT_EXCEPTION),
+    ],
+)
+def test_a_code_that_is_no_fault(code: str, kind: CauseClass) -> None:
+    first = death(
+        "Faulting application name: poolview.exe, version: 1.2\n"
+        f"Faulting module name: pool.dll, version: 1.2\nException code: {code}\n"
+    )
+
+    assert first.cause.kind is kind
+
+
+def test_a_program_that_windows_closed_because_it_hung() -> None:
+    first = death(
+        "The program poolview.exe version 1.2 stopped interacting with Windows and was closed.\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("poolview.exe", CauseClass.HANG)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Copy the following text from Event Viewer (**`example`**)\n\n"
+        "Faulting application name: other.exe, version: 10.0\n"
+        "Faulting module name: ucrtbase.dll, version: 10.0\nException code: 0xc0000409\n",
+        "# Detect OOMKilled pods\n\nbob \u00b7 description \u00b7 2026-01-15\n"
+        "Alerts should trigger if `kubectl describe pod` has a `Last State` section of:\n\n```\n"
+        "Last State:     Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n```\n",
+    ],
+)
+def test_what_a_reader_is_asked_for_is_no_death(log: str) -> None:
+    assert is_quiet(log)
