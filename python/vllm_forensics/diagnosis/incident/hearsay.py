@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.called import name_of
 from vllm_forensics.model.incident import OOPS, Clue, ClueKind, IncidentReading, NativeCall
 
 _OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
@@ -46,10 +47,11 @@ def name_titled(first: Clue, reading: IncidentReading) -> str | None:
     """Who died as the title says, where the log tells the same death and not whose it was."""
     if first.kind is ClueKind.MEMORY and not reading.processes:
         # the kernel's line may tell only who asked for more
-        heard = (one for one in reading.clues if one.kind is ClueKind.HEARSAY and one.name)
-        return next((one.name for one in heard if one.signal == first.signal), None)
+        heard = (one for one in reading.clues if one.kind is ClueKind.HEARSAY)
+        named = (name_of(one) for one in heard if one.signal == first.signal)
+        return next(filter(None, named), None)
     title = _title(first, reading, _FAULTS)
-    return title.name if title is not None else None
+    return name_of(title) if title is not None else None
 
 
 def place_titled(first: Clue, reading: IncidentReading) -> NativeCall | None:

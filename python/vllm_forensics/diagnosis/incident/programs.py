@@ -39,10 +39,17 @@ _GO: Final = re.compile(
 """The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
 
 _LOADER: Final = re.compile(r"dyld|libdyld\.dylib")
+_GO_LIBRARY: Final = re.compile(r"go[-.].*|.*[-.]go|.*-(?:client|sdk|lib|driver|api)")
+"""Repositories are called so that others use: `go-sqlite3`, `api-go`."""
 _HOSTED: Final = re.compile(
     r"(?:github|gitlab|bitbucket)\.(?:com|org)/[\w.-]{1,60}/(?P<name>[\w.-]{1,60}?)(?=/|\.[(\w])"
 )
 """How Go names a function: behind the address of its repository."""
+
+
+def is_program(module: str) -> bool:
+    """Can a module of ELF's be a program, by its name? No library is, nor another's file."""
+    return _PROGRAM.fullmatch(module) is not None
 
 
 def program_of(calls: Sequence[NativeCall]) -> str | None:
@@ -61,7 +68,8 @@ def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
     )
     yield from (go["name"] for go in filter(None, mains))
     hosted = (_HOSTED.match(call.function or "") for call in reversed(calls) if _is_own(call))
-    yield from (repository["name"] for repository in filter(None, hosted))
+    names = (repository["name"] for repository in filter(None, hosted))
+    yield from (name for name in names if _GO_LIBRARY.fullmatch(name) is None)
     yield from filter(_PROGRAM.fullmatch, _mains(calls))
     modules = [call.module for call in calls if call.module is not None]
     yield from (product["name"] for product in filter(None, map(_PRODUCT.fullmatch, modules)))

@@ -11,7 +11,10 @@ _BY_NAME: Final = (
     (r"(?i)^(?:raylet|gcs_server)$", ProcessRole.UNKNOWN),  # they start actors, and are none
     (r"(?i)engine_?cor|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
     (r"(?i)api_?server|uvicorn|frontend|^webserver", ProcessRole.API_SERVER),
-    (r"(?i)ray(?:worker|actor)|RayTrainWorker|Actor|WorkerDict", ProcessRole.RAY_ACTOR),
+    (
+        r"(?i:ray(?:worker|actor)|WorkerDict|(?<![a-z])actor)|RayTrainWorker|[a-z\d]Actor",
+        ProcessRole.RAY_ACTOR,
+    ),
     (
         r"(?i)worker|^work-horse|\brank|DataLoader|(?<![a-z]-)scheduler|TP\d|^gw\d|shard|^child|^stub|"
         r"^task|^executor",

@@ -13,12 +13,18 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.clues import RECORD, subject_pid
+from vllm_forensics.diagnosis.incident.programs import is_program
 from vllm_forensics.diagnosis.incident.roles import role_of_clue
 from vllm_forensics.diagnosis.incident.strangers import IS_ANYBODYS
 from vllm_forensics.diagnosis.joined.clocks import clock_s
 from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _THREAD: Final = re.compile(r"Stack trace of thread (?P<thread>\d{1,20})$")
+_HAS_ITS_NAME: Final = re.compile(
+    r"python|pypy|ruby|perl|php|node|bun\b|deno|postgres|httpd|\[|ld-|(?:ba|da|z)?sh$|busybox"
+)
+"""What such a program is called depends on what it runs."""
+_LONGEST_COMM: Final = 15
 _OF_WHAT: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.MEMORY,
     ClueKind.EXCEPTION,
@@ -41,6 +47,8 @@ def with_processes(reading: IncidentReading) -> IncidentReading:
     faults = [clue for clue in reading.clues if _is_fault(clue)]
     if not faults:
         return reading
+    reading = replace(reading, clues=tuple(map(_of_program, reading.clues)))
+    faults = [clue for clue in reading.clues if _is_fault(clue)]
     records = sorted(filter(_is_record, reading.clues), key=_line)
     stacks = dict(_stacks(records, reading.clues))
     known = {record.pid for record in records} | {one.pid for one in reading.processes}
@@ -65,6 +73,22 @@ def with_processes(reading: IncidentReading) -> IncidentReading:
             ends = [one for one in ends if _who(one) != _who(end)]
             found[id(fault)] = _of_ended(fault, end)
     return replace(reading, clues=tuple(found.get(id(clue), clue) for clue in reading.clues))
+
+
+def _of_program(clue: Clue) -> Clue:
+    """The fault; of its program, where the module that it was in is no library.
+
+    `io_worker_57[4242]: segfault at … in poold[…]`. Interpreters' processes choose their names.
+    """
+    module = clue.native[0].module if clue.native and _is_fault(clue) else None
+    if module is None or clue.name is None or not is_program(module):
+        return clue
+    is_cut = len(clue.name) == _LONGEST_COMM and module.startswith(clue.name)
+    if clue.name == module or _HAS_ITS_NAME.match(module) is not None:
+        return clue
+    thread = "" if is_cut else f"in its thread {clue.name}"
+    detail = ", ".join(filter(None, (clue.detail, thread)))
+    return replace(clue, name=module, detail=detail)
 
 
 def _line(clue: Clue) -> int:

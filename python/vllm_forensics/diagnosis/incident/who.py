@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.called import certainty_of, is_teller, name_of
 from vllm_forensics.diagnosis.incident.clues import is_death, subject_pid
 from vllm_forensics.diagnosis.incident.hearsay import name_titled
 from vllm_forensics.diagnosis.incident.programs import program_of
@@ -37,7 +38,6 @@ _INTERPRETERS: Final = {
     "Java": "java",
 }
 """Who prints such a report of itself, whatever a title says that it ran."""
-_OF_SHELLS: Final = (".sh", ".bat", ".ps1")
 _SERVERS: Final = {"ClickHouse": "clickhouse"}
 """The same, of which a stack may tell under which name it runs."""
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
@@ -87,14 +87,15 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     is_longer = (of_stack or "").lower().startswith(f"{name}-".lower())  # `Pool` is `pool-server`
     name = of_stack if is_longer else name or of_stack or _SERVERS.get(first.source)
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
-        name = name_titled(first, reading) or name or by_itself
+        titled = name_titled(first, reading)
+        name = (None if is_teller(titled, told) else titled) or name or by_itself
         name = name or _listed(first, reading) or _invoked(told)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     return Who(
         pid=pid,
         name=name,
         role=role or (_alone(reading) if is_known else ProcessRole.UNKNOWN),
-        name_certainty=_certainty(name, told, reading, by_itself),
+        name_certainty=certainty_of(name, told, reading, by_itself),
     )
 
 
@@ -120,7 +121,12 @@ def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:
             clue.name in _KINDS,
         ),
     )
-    names = list(filter(None, map(_name, named)))
+    found = ((clue, name_of(clue)) for clue in named)
+    names = [
+        name
+        for clue, name in found
+        if name is not None and (clue.source == _SHELL or not is_teller(name, told))
+    ]
     name = next(iter(names), None)
     return next((one for one in names if one == f"{name}.exe"), name)
 
@@ -138,24 +144,6 @@ def _role_told(first: Clue, told: Sequence[Clue], reading: IncidentReading) -> P
         return role
     below = filter(None, map(role_of_clue, _unfinished(reading)))
     return role_in_title(first.text) or next(below, None)
-
-
-def _certainty(
-    name: str | None, told: Sequence[Clue], reading: IncidentReading, by_itself: str | None
-) -> Certainty | None:
-    """Proved where a line of the death's own record, or a prefix, bears the name.
-
-    Some records name their program by being what they are: Java's, the kernel's.
-    """
-    if name is None:
-        return None
-    own = (clue.name for clue in told if not (clue.is_told or clue.is_named_elsewhere))
-    signed = (*(clue.writer for clue in told), *(one.name for one in reading.processes))
-    modules = (call.module for clue in told for call in clue.native)
-    scripts = (script_of(clue.python) for clue in told)
-    is_sure = name in {by_itself, *own, *signed, *modules, *scripts}
-    is_sure = is_sure and not name.endswith(_OF_SHELLS)  # which runs others
-    return Certainty.PROVED if is_sure else Certainty.LIKELY
 
 
 def _unfinished(reading: IncidentReading) -> Iterator[Clue]:
@@ -209,11 +197,6 @@ def _is_loosely_named(clue: Clue) -> bool:
     """Is its name told with the line, and not one that only a machine would write: `worker_3`?"""
     is_told = clue.is_told and clue.kind is not ClueKind.HEARSAY
     return is_told and not any(one == "_" or one.isdigit() for one in clue.name or "")
-
-
-def _name(clue: Clue) -> str | None:
-    is_kernels = clue.source in {OOPS, BUGCHECK}  # whose lines the system's own names sign
-    return clue.name if clue.of_another or is_kernels else clue.name or clue.writer
 
 
 def _only_one_of_role(

@@ -14,6 +14,7 @@ from typing import Final, TypedDict, Unpack
 from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.needles import Words
 from vllm_forensics.evidence.log.people.no_names import somebody
+from vllm_forensics.evidence.log.people.page import is_prose
 from vllm_forensics.evidence.log.people.prose import Voice, is_code, voice_of
 from vllm_forensics.evidence.log.people.sentence_names import process_named
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
@@ -72,7 +73,8 @@ _SIGNALS_IN_WORDS: Final = (
 class Phrase:
     """One line and its meaning.
 
-    The pattern's groups fill the clue: pid, name, signal, exit, module, offset, function, detail.
+    The pattern's groups fill the clue: pid, name, thread (a name that is a thread's, and likely its
+    process's too), signal, exit, module, offset, function, detail.
     """
 
     kind: ClueKind
@@ -149,6 +151,8 @@ class PhraseBook:
             verb = match if is_verbs is not None else _ENDS.search(text, near, match.end())
             if phrase.in_prose and is_nameless and verb is not None:
                 told["name"] = process_named(verb, is_verb=True)
+                is_word = told["name"] is not None and f"/{told['name']}" not in text
+                told["is_named_elsewhere"] = is_word and is_prose(text)
             if voice is Voice.TOLD and told["name"]:
                 told["name"] = somebody(told["name"])
             told["is_told"] = voice is Voice.TOLD
@@ -177,6 +181,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+_OWN_THREAD: Final = re.compile(r"(?:python|pypy|perl|ruby|php|node|java)[\d.]{0,8}")
+
+
 class Told(TypedDict, total=False):
     """What a line says, beside its place."""
 
@@ -191,6 +198,7 @@ class Told(TypedDict, total=False):
     is_told: bool
     sender: str | None
     is_caught: bool
+    is_named_elsewhere: bool
 
 
 def clue_at(line: LogLine, kind: ClueKind, source: str, **told: Unpack[Told]) -> Clue:
@@ -255,11 +263,14 @@ def _told(phrase: Phrase, groups: dict[str, str | None]) -> Told | None:
     native: tuple[NativeCall, ...] = ()
     if module is not None or function is not None:
         native = (NativeCall(function=function, module=base_name(module), offset=offset),)
-    pid = groups.get("pid")
+    pid, name, thread = groups.get("pid"), groups.get("name"), groups.get("thread")
+    if thread is not None and _OWN_THREAD.fullmatch(thread) is not None:
+        name, thread = thread, None  # it has its process's name, and no other
     detail = groups.get("detail") or phrase.detail
     return Told(
         pid=(int(pid) or None) if pid else None,
-        name=(groups.get("name") or "").strip() or None,
+        name=(name or thread or "").strip() or None,
+        is_named_elsewhere=name is None and bool(thread),
         of_another=phrase.of_another,
         signal=signal,
         exit=status,

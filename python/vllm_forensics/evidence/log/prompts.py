@@ -62,6 +62,8 @@ _OTHERS: Final = frozenset(
     }
 )  # fmt: skip
 """What shows, builds or starts others: who died is not told by their names."""
+_NO_PROGRAM: Final = re.compile(r"-|[A-Z][A-Z\d]{0,20}_[A-Z\d_]{1,40}$")
+"""An option, or a variable: `cd $POOL_DIR`."""
 _LAUNCHERS: Final = frozenset(
     {"gdb", "mpiexec", "mpirun", "orterun", "srun", "strace", "timeout", "valgrind"}
 )
@@ -121,9 +123,9 @@ def program_of_command(command: str) -> str | None:
     program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
     if program is not None and program["name"] in _LAUNCHERS:
         return _launched(command[program.start() :])
-    if program is None or program["name"].startswith("-") or program["name"] in _OTHERS:
+    if program is None or program["name"] in _OTHERS:
         return None
-    return program["name"]
+    return None if _NO_PROGRAM.match(program["name"]) is not None else program["name"]
 
 
 def _launched(command: str) -> str | None:

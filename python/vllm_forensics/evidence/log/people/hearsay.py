@@ -192,7 +192,9 @@ class Hearsay:
             elif (self._is_event or clue.source == OOPS) and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None
-                name = clue.name or self._name or speaker_of(self._title.text)
+                name = clue.name or self._name
+                if not clue.of_another:
+                    name = name or speaker_of(self._title.text)
                 signal = self._named(clue)
                 told = replace(clue, pid=pid, name=name, is_told=True, signal=signal)
                 yield told if told.native else replace(told, native=self._place())

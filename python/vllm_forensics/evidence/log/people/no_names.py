@@ -25,7 +25,7 @@ _NOBODY: Final = lazily(
     r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
     r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
-    r"shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
+    r"(?:[a-z]+-){1,2}[a-z]+(?:ed|ing|only|side|time)|shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
     r"window|button|model|page|box|site|dbs?|databases?|os ?x|\w+\(\))$"
 )
 _MODEL: Final = lazily(

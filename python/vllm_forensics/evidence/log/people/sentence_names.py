@@ -115,7 +115,8 @@ _SUBJECT: Final = lazily(
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(
-    rf"(?i)(?:{_PROGRAMS}|python\d?|engine|worker|actor|scheduler|client|daemon|(?:my)?sqld|"
+    r"(?i)(?!\w{1,20}-(?:thread|bas|relat|enabl|compil|optimiz|accelerat|host|power)ed$)"
+    rf"(?:{_PROGRAMS}|python\d?|engine|worker|actor|scheduler|client|daemon|(?:my)?sqld|"
     r"crond|[\w-]{1,30}(?:server|-cli|\.exe|[bcfghkmpqstvwxz]d|-\w{1,20}d))$"
 )
 """Such a word is who died, whatever stands before it; before a noun (`python crash`) no other."""
@@ -197,6 +198,7 @@ _OPENING: Final = lazily(
 """`llama-server with a large model segfaults`: before what is said of it stands who."""
 _SCRIPT: Final = lazily(r"\W{0,4}\.{1,2}/(?:[\w.+-]{1,60}/){0,8}(?P<name>[\w.+-]{1,60}) \w")
 """`./train.sh results got aborted`: a path that can be run."""
+_ADDRESS: Final = lazily(r"\w{2,10}://[^\s)\]>\"'`]{1,400}")
 _GERUND: Final = lazily(r"\W{0,4}(?:\[\w{1,12}\]:? )?[A-Z]?[a-z]{2,12}ing \S")
 """`Calling take(3) crashes`: what somebody did, and not who died."""
 
@@ -215,7 +217,17 @@ def speaker_of(title: str) -> str | None:
 
 
 def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
-    """Who a sentence says died: the subject of the verb that is the crash's name, or before it."""
+    """Who a sentence says died: the subject of the verb that is the crash's name, or before it.
+
+    A word of an address on the net is nobody.
+    """
+    name = _named_in(crash, is_verb=is_verb)
+    if name is None or "://" not in crash.string:
+        return name
+    return name if name in _ADDRESS.sub(" ", crash.string) else None
+
+
+def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
     text, start = crash.string, crash.start()
     before = text[:start]
     if (killed := victim_of(crash)) is not None:

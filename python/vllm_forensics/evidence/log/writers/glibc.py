@@ -25,7 +25,9 @@ GLIBC: Final = Family(
         Phrase(
             ClueKind.HEAP,
             "glibc detected",
-            rf"glibc detected \*\*\* {_PROGRAM}: {_DAMAGE}",
+            # a server may have given its process a title
+            rf"glibc detected \*\*\* (?:\[[^\[\]]{{1,40}}\] )?{_PROGRAM}(?: [\w#]{{1,20}}){{0,3}}: "
+            rf"{_DAMAGE}",
             "*** glibc detected *** /usr/bin/serve: double free or corruption (!prev): "
             "0x00005581c0de1234 ***",
             signal="SIGABRT",

@@ -14,7 +14,8 @@ from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _COMM: Final = (
-    r"(?P<name>(?:^|(?<=\bkernel: ))[^\s\[\]][^\[\]]{0,14}|[^\s\[\]]{1,15})\[(?P<pid>\d{1,20})\]"
+    r"(?P<name>(?:^(?!kernel: )|(?<=\bkernel: ))[^\s\[\]][^\[\]]{0,14}|[^\s\[\]]{1,15})"
+    r"\[(?P<pid>\d{1,20})\]"
 )
 _STRIPPED: Final = (
     r"(?:\bkernel: |^)(?:[\d.]{1,20} )?(?P<name>[^\W\d][^\s\[\]]{0,14}?)(?P<pid>(?<!\d)\d{1,9})"

@@ -183,7 +183,8 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "received signal SIG",
-            r"(?:Program|T?hread \S{1,200}(?: \"(?:Thread-\d[^\"]*|(?P<name>[^\"]*))\")?"
+            r"(?:Program|T?hread (?:1(?: \"(?P<name>[^\"]*)\")?|"
+            r"\S{1,200}(?: \"(?:Thread-\d[^\"]*|(?P<thread>[^\"]*))\")?)"
             r"(?: \(LWP \d{1,20}\))?)"
             r" received signal "
             r"(?P<signal>SIG(?:SEGV|ABRT|BUS|ILL|FPE|TRAP|KILL|SYS))",

@@ -27,7 +27,7 @@ _TELLER: Final = (
 """Before a death: the script and its line, or the number of the job."""
 _COMMAND: Final = (
     r" {1,40}(?:(?:env|exec|nohup|sudo|\w{1,40}=\S{0,200}) {1,9}){0,8}"
-    r"(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})"
+    r"(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})(?![\w.+=-])"
 )
 """What was typed: its program without its folder, behind what only prepares for it."""
 LOADER: Final = Family(
