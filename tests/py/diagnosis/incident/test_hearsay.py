@@ -133,3 +133,20 @@ def test_a_typed_kill_does_not_silence_who_tells_of_a_hang() -> None:
     ).first_death
 
     assert (death.name, death.cause.kind) == ("poolserver", CauseClass.HANG)
+
+
+def test_what_stops_by_itself_is_a_server_and_no_video() -> None:
+    assert incident_of("# Pool container always stops", "", "Nothing is in the log.").first_death
+    assert not incidents_of("# The video always stops", "", "Nothing is in the log.")
+
+
+def test_zshs_word_of_a_death_whose_beginning_was_cut_off() -> None:
+    death = incident_of("# 3137 illegal hardware instruction (core dumped) python").first_death
+
+    assert (death.name, death.signal) == ("python", "SIGILL")
+
+
+def test_gos_stack_of_its_own_that_was_used_up() -> None:
+    assert incident_of("fatal: morestack on g0").first_death.cause.kind is (
+        CauseClass.ABORT_EXCEPTION
+    )

@@ -91,6 +91,10 @@ CRASH: Final = re.compile(
     r"shuts? down|disappears?)(?! (?:all|any|some|my|other|the (?!app|program|game))\b)|"
     r"(?:terminate[sd]?|quits?|clos(?:es?|ed|ing)|exit(?:s|ed)?|disappears?) "
     r"(?:the (?:app|application|program|game) )?(?:randomly|spontaneously|by itself|on its own)|"
+    r"(?:keeps? (?:on )?|(?:random|constant|continuous|continual|unexpected|spontaneous)ly )"
+    r"(?:re)?(?:start|boot|stopp)(?:s|ing)|"
+    r"(?:always |often )?stops"
+    r"(?= (?:after|every|by itself|itself|on its own)\b|[^\w\n]{0,3}(?m:$))|"
     r"keeps? (?:on )?closing(?= (?:on|by|all|every|after|when|itself|unexp)\b|\W{0,2}(?m:$))|"
     r"stop(?:s|ped) running(?= (?:after|without|when|at|during|in)\b)|"
     r"(?:exits|exited|exiting|quits|closes|closed) (?:silently|instantly|immediately)(?! with))"
@@ -112,7 +116,8 @@ _VERB: Final = re.compile(
     r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
     rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*without.*|.*randomly.*|"
-    r".*spontaneously.*|.*(?:itself|own)|stopped working|"
+    r".*spontaneously.*|.*(?:itself|own)|"
+    r".*(?:start|boot|stop)p?(?:s|ing)|stopped working|"
     rf"stop\w+ running|{ENDS})$"
 )
 _INFINITIVE: Final = re.compile(

@@ -80,7 +80,9 @@ _ASKS: Final = lazily(
 )
 """Who asks whether something is seen has not seen it."""
 _DENIED: Final = lazily(
-    r"(?i)(?:\b(?:no|not|never|any|none|nor)|n['\u2019]t|let alone)\b(?: [\w'-]{1,20}){0,3}\s$"
+    r"(?i)(?:\b(?:no|not|never|any|none|nor)|n['\u2019]t|let alone)\b(?: [\w'-]{1,20}){0,3}\s$|"
+    r"\b(?:no|nothing|not|never|n['\u2019]t)\b[^.;:!?]{0,60}? "
+    r"(?:suggest|indicat|show|prov|evidence|sign|believe|think)\w{0,4}(?: \w{1,12}){0,4} $"
 )
 _EXPLAINED: Final = lazily(
     rf"(?i)\W{{0,4}}(?:\([^()]{{1,40}}\) )?(?:always|never|{_MEANS}|{_WHEN})\b|"

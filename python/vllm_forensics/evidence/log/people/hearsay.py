@@ -76,6 +76,13 @@ _OF_MACHINE: Final = re.compile(
     r"\bOOM(?:'?ed\b|[ -]?kill))"
 )
 """Of whose memory a title speaks."""
+_OF_SERVERS: Final = ("stops", "starting", "starts", "stopping", "booting", "boots")
+"""A video stops as well, and keeps starting."""
+_SERVER: Final = re.compile(
+    r"(?i)(?:\b(?:container|server|service|daemon|process|pod|bot|program|app|application|instance|"
+    r"worker|deployment|broker|database|game)s?|[a-z]{2,20}(?:server|d))[`\"']? (?:\w{2,12} ){0,2}$"
+)
+"""Who runs until he is stopped, right before the verb."""
 _JOINED: Final = re.compile(r" ?[/,&+] ?|,? (?:and|or) ")
 _CASE: Final = re.compile(
     r"(?i)\s{0,3}#{1,6} (?:use[ -]?cases?|scenarios?|options?|alternatives?|proposals?|case)"
@@ -243,9 +250,12 @@ def _together(clues: Sequence[Clue]) -> Clue:
 
 def _is_somebodys(crash: re.Match[str]) -> bool:
     """Is it said of whom, where a word is said of jobs and commands as well?"""
-    if crash.re is not CRASH or not crash[0].lower().startswith("abort"):
-        return True
-    return process_named(crash, is_verb=True) is not None
+    word = crash[0].lower()
+    if crash.re is CRASH and word.startswith("abort"):
+        return process_named(crash, is_verb=True) is not None
+    if crash.re is CRASH and word.endswith(_OF_SERVERS):
+        return _SERVER.search(crash.string, 0, crash.start()) is not None
+    return True
 
 
 def _killed(crash: re.Match[str]) -> str | None:

@@ -13,7 +13,9 @@ _NOBODY: Final = lazily(
     r"(?i)(?:pid|no|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
     r"all|some|most|many|any|none|each|both|either|neither|nothing|nobody|others?|one|two|"
     r"more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
-    r"after|before|during|as|via|per|not|never|also|now|still|just|always|often|again|"
+    r"after|before|during|as|via|per|without|within|into|onto|over|under|through|against|about|between|"
+    r"among|until|unless|because|since|despite|like|than|such|same|every|its?|his|her|their|your|"
+    r"us|them|me|him|not|never|also|now|still|just|always|often|again|"
     r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
     r"v?\d[\w.]{0,12}|crash\w*|core|sig[a-z]{3,5}|segf\w*|panic\w*|hang\w*|"
     # adjectives of what comes often or once, and of its kind

@@ -23,7 +23,9 @@ from vllm_forensics.model.incident import Clue, ClueKind
 
 _RUNS: Final = (
     r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|execut(?:e|ed|ing)|open(?:ed|ing)?|"
-    r"invok(?:e|ed|ing))|(?:my|the|this|following) command(?: line)? ?(?:is|was|:)|"
+    r"invok(?:e|ed|ing))|(?:my|the|this|following) command(?: line)?"
+    r"(?: (?:that )?(?:I|we)(?: \w{2,4})? \w{2,8})? ?"
+    r"(?:(?:is|was):?|:)|"
     r"\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) ?"
     r"(?:the |my |our )?(?:command |program |binary |tool |executable )?"
 )

@@ -57,9 +57,13 @@ _NOUN_TOO: Final = lazily(
     r"(?i)\W{0,4}(?:debug|patch|support|monitor|guard|trap|track|report|document|address|merge|"
     r"restart|test|clean|catch|extend|register|emit|bump|skip) "
     r"(?!(?:an?|the|all|any|our|my|for|on|of|when|if|after|to|how|why)\b)(?:[\w-]{2,20} ){1,4}"
-    r"(?:crashes|crashed|segfaults|hangs|freezes|dies|aborts)\b"
+    r"(?:crashes|crashed|segfaults|hangs|freezes|dies|aborts)\b|"
+    r"\W{0,4}(?!better|recover|register|consider|gather|monitor|discover|trigger)"
+    r"[a-z]{4,14}[eo]rs? "
+    r"(?:(?!(?:for|of|on|in|to|with|and|about|after|from|when|if|that)\b)[\w-]{2,20} ){0,4}"
+    r"(?:crash(?:e?s|ed)?|segfaults?|hangs|freezes|dies|aborts)\b(?! handl| report| dump| analy)"
 )
-"""`Debug view crashes it`: a noun, and the sentence has a verb of its own."""
+"""`Debug view crashes it`, `Solver crashes`: a noun, and the sentence has a verb of its own."""
 _STATES: Final = lazily(
     r"(?i).{1,80}\bbut\b|"
     r"\w{2,20}ed .{1,60}\band (?:now )?(?:[\"'`\u201c]|got|get|it|still|crash|segf)|"
@@ -161,10 +165,10 @@ def is_of_work(title: str) -> bool:
         return True
     if is_list_of_news(clause) or _TEACHES.match(clause) is not None:
         return True
-    if opens is None or (opens["mends"] is not None and not opens_with_a_noun(clause)):
-        return opens is not None
-    if opens.end() == len(clause):
-        return False  # `Update`: a noun
+    if opens is None or opens_with_a_noun(clause):
+        return False
+    if opens["mends"] is not None or opens.end() == len(clause):
+        return opens["mends"] is not None  # `Update`: a noun
     states = _STATES.match(clause)
     return states is None or _HANGS.search(states[0]) is not None
 

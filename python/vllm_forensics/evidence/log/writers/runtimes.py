@@ -352,6 +352,13 @@ PANICS: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
+            "fatal: ",
+            r"^(?:# )?(?P<detail>fatal: (?:morestack on g|bad g in signal handler|"
+            r"systemstack called ).{0,60})",
+            "fatal: morestack on g0",
+        ),
+        Phrase(
+            ClueKind.ABORT,
             "Observed a panic: ",
             r"(?P<detail>Observed a panic: .{1,240})",
             'E0115 08:12:45.123456 4242 runtime.go:66] Observed a panic: "index out of range"',

@@ -262,7 +262,7 @@ SHELL: Final = Family(
             Phrase(  # zsh's
                 ClueKind.SIGNAL,
                 needle,
-                r"(?:\[\d{1,20}\]|^ {4}) +[+-]? *"
+                r"(?:(?:\[\d{1,20}\]|^ {4}) +[+-]? *|^(?:# )?(?=\d{2,9} [a-z ]{5,30} \(core))"
                 rf"(?P<pid>\d{{1,20}}) (?P<signal>{word})(?: \(core dumped\))?"
                 rf"(?:{_COMMAND}|$|\W)",
                 f"[1]  + 4242 {word}      python serve.py",

@@ -91,6 +91,10 @@ def crash_in(text: str) -> re.Match[str]:
         "The pool randomly terminates",
         "Poolview closes the program randomly",
         "The pool keeps closing on every start",
+        "Container always stops",
+        "The server keeps restarting every hour",
+        "Solver wheel crashes on this CPU",
+        "Tracker crash on launch",
     ],
 )
 def test_a_title_that_reports(title: str) -> None:
@@ -134,6 +138,8 @@ def test_a_title_that_reports(title: str) -> None:
         "When the host crashes",
         "Code that crashes",
         "Coredump on segfault",
+        "Recover crashed workers",
+        "Handler for crashes",
         "Core dumps for crashes",
         "Whats the best way to send a core dump?",
         "Pool does not restart after the server hangs",
@@ -198,6 +204,7 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         "Allow users to opt in to crash and error collection",
         'I get the error "crash: read error" from the tool',
         "SIGSEGV",
+        "There are no messages in your logs that suggest the server crashed.",
     ],
 )
 def test_a_sentence_that_only_speaks_of_it(sentence: str) -> None:
@@ -320,6 +327,7 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Llama-4 segfaults", None),
         ("Coredump occurs on poolmd.", "poolmd"),
         ("Crash on FreeBSD", None),
+        ("Illegal instruction when running without a GPU", None),
         ("Segfault on ssd", None),
         ("Segfault when running any poolview command", "poolview"),
         ("Poolview / Takelist segfaults on a new file", "Poolview"),

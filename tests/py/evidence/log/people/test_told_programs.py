@@ -34,6 +34,7 @@ def name_in(text: str) -> str | None:
         ("# Bug\n\nIt causes Poolview core dump on every start.\n", "Poolview"),
         (PAGE + "I always see this while running poolview with an empty file.\n", "poolview"),
         (PAGE + "Opened a file from the poolview binary of my own, and it was gone.\n", "poolview"),
+        (TITLE + "The command I run is: ./pool_crack a 4.\n", "pool_crack"),
         (TITLE + "It happens always.\n\nApplication: poolview\nVersion: 2.1\n", "poolview"),
         (
             PAGE.replace("view", "view.d") + "The poolview is stuck then, and I end it.\n",
