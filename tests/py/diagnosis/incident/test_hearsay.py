@@ -150,3 +150,10 @@ def test_gos_stack_of_its_own_that_was_used_up() -> None:
     assert incident_of("fatal: morestack on g0").first_death.cause.kind is (
         CauseClass.ABORT_EXCEPTION
     )
+
+
+def test_what_came_after_an_update_was_seen_whatever_is_wished() -> None:
+    wish = "# Update required"
+
+    assert incident_of(wish, "", "After the last update, the pool server crashes when it starts.")
+    assert not incidents_of(wish, "", "It should say which server crashes when it starts.")

@@ -57,6 +57,10 @@ _RECORDED: Final = lazily(
     r"(?i)[\"'`]? (?:reason|event|alert|metric|detection|handling|notification|counter)s?\b"
 )
 """What keeps count of ends like that: `OOMKilled events`."""
+_SHOWN: Final = lazily(
+    r"(?i) (?:dialog(?:ue)?|screen|prompt|pop-?up|page|window|message|notification|state|status)\b"
+)
+"""The `app crashed dialog` is shown whenever one does."""
 _ATTRIBUTE: Final = lazily(
     r"[ -](?!\w{2,20}(?:ing|ed|ly)\b|(?:on|when|in|with|while|after|error|at|or|and|for|during|"
     r"issue|bug|crash|problem|exception|fault|failure|signal|message|attempt|loop|core|from|due|by|since|my|"
@@ -135,6 +139,11 @@ _OPENS: Final = lazily(
     r"\W{1,3}){0,4}$"
 )
 """Nothing stands before it in its clause."""
+_ALONE: Final = lazily(
+    r"(?i)\W{0,6}(?:(?:and|then|so|but|now) )?(?:the |my |our )(?:\w{2,12} )?(?:server|game|app|"
+    r"application|program|process|bot|browser|editor|emulator|engine|client|daemon|service) $"
+)
+"""Who did, and nothing else, where the verb has lost its ending."""
 _SAW: Final = lazily(
     r"(?i)\b(?:got|gets?|getting|hit(?:s|ting)?|sees?|seeing|saw|seen|encounter(?:ed|ing|s)?|"
     r"experienc(?:e|ed|ing)|observ(?:e|ed|ing)|fac(?:e|ed|ing)|r[au]n(?:ning)? into|throw(?:s|n)?|"
@@ -158,7 +167,10 @@ _MINE: Final = lazily(
     r"(?:get|see|hit|got|saw|encounter|experience|face|fac|r[au]n(?:ning)? in)"
     r"(?:s|ed|d|ing|ting|ting)?\b|"
     r"\b(?:[Mm]y|[Oo]ur) (?:\w{2,20} ){1,3}"
-    r"(?:killed|crash(?:es|ed)|die[sd]|segfaults|aborts|hangs)\b"
+    r"(?:killed|crash(?:es|ed)|die[sd]|segfaults|aborts|hangs)\b|"
+    r"\b(?:[Ss]ince|[Aa]fter) "
+    r"(?:(?:the|this|my|our|last|latest|recent|newest|today['\u2019]s) ){1,3}"
+    r"(?:[\w.]{1,12} )?(?:update|upgrade)\b"
 )
 _SUBJECT: Final = lazily(
     r"(?i)(?:\b(?:it|which|and|then|that|\w*(?:server|python|script|program|process|engine|core|"
@@ -214,7 +226,8 @@ def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> 
         return True
     if form is Form.SENTENCE:
         return has_killer(crash) or (is_verb(crash) and _SUBJECT.search(before) is not None)
-    opens = _OPENS.fullmatch(before) is not None and not _is_term(crash)
+    is_first = (_OPENS.fullmatch(before) or _ALONE.fullmatch(before)) is not None
+    opens = is_first and not _is_term(crash)
     return opens or is_verb(crash) or _is_beside_cjk(before, after)
 
 
@@ -253,6 +266,7 @@ def _is_counted_or_made(crash: re.Match[str], before: str, after: str) -> bool:
         is_program
         or (name[:4] == "core" and _is_made(before, after))
         or _RECORDED.match(after) is not None
+        or (name.endswith("crashed") and _SHOWN.match(after) is not None)
         or (name == "killed" and is_of_any(before))
         or (name.endswith("s") and _MANY.search(before) is not None and not is_mine(before))
     )

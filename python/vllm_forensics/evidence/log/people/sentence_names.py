@@ -168,6 +168,12 @@ _TAKES: Final = lazily(
     r"hits?|receives?|prints?|outputs?|means?|non-?zero|error|fatal|exit|worker|python)$"
 )
 """What stands before a status and is not who left with it."""
+_STARTS_IT: Final = lazily(
+    r"(?i)\b(?:re)?(?:start|launch|run|boot|open|execut)(?:s|e[sd]?|t?ed|n?ing)? (?:up )?"
+    r"(?:the |my |our |this )(?:\w{2,12} )?(?P<name>[\w.+-]{2,40}),? (?:and )?(?:then )?"
+    r"it (?:(?:just|always|will|immediately|instantly|then|keeps?) ){0,2}$"
+)
+"""`when I start the server it crashes`: whom the pronoun stands for."""
 _THEN: Final = lazily(
     r"(?i)[^.;:\n]{0,60}?(?:,? (?:and|then|so)|,) (?:then |the |my |our |whole |entire ){0,3}"
     r"(?P<name>[\w.+-]{2,40}) (?:(?:is|was|goes|went|gets|just|immediately|always|then) ){0,2}"
@@ -281,7 +287,9 @@ def _begun_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
     if causes is not None and _PROGRAM.match(causes["name"]) is not None:
         return causes["name"]
     is_said = is_verb or _DIES.search(before) is not None
-    begun = _typed_in(before) if is_verb else None
+    started = _STARTS_IT.search(before) if is_verb else None
+    begun = somebody(started["name"]) if started is not None else None
+    begun = begun or (_typed_in(before) if is_verb else None)
     begun = begun or _started_in(text) or (_opening_of(text) if is_said else None)
     left = _STATUS_OF.search(before) if _STATUS.match(crash[0]) is not None else None
     if begun is None and left is not None and _TAKES.match(left["name"]) is None:

@@ -170,6 +170,7 @@ def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:
         "On this system only, the pool seems to crash when loading.",
         "All was well until we noticed that when a worker segfaults, the pool waits.",
         "\u63d0\u793aIllegal instruction\uff0c\u8bf7\u5e2e\u5fd9",
+        "The server CRASH exactly before it is ready",
     ],
 )
 def test_a_sentence_that_reports(sentence: str) -> None:
@@ -204,6 +205,7 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         "Allow users to opt in to crash and error collection",
         'I get the error "crash: read error" from the tool',
         "SIGSEGV",
+        "There is a checkbox on the app crashed dialog.",
         "There are no messages in your logs that suggest the server crashed.",
     ],
 )
@@ -327,6 +329,8 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Llama-4 segfaults", None),
         ("Coredump occurs on poolmd.", "poolmd"),
         ("Crash on FreeBSD", None),
+        ("I install it and start the poolview, and then it crashes", "poolview"),
+        ("Whenever I open this file, it crashes", None),
         ("Illegal instruction when running without a GPU", None),
         ("Segfault on ssd", None),
         ("Segfault when running any poolview command", "poolview"),
