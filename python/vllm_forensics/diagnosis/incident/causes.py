@@ -49,6 +49,14 @@ _OF_RANKS: Final = {NCCL_WATCHDOG, "the GPU runtime"}
 """Their watchdogs wait for what other processes do."""
 _HEARD: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
 
+_WAITS: Final = re.compile(
+    r"wait(?:_\w{1,60})?|\w{1,60}_wait|join|(?:get_)?result|collective_rpc|launch_core_engines|"
+    r"make_\w{0,40}client|poll|recv\w{0,40}|get_output\w{0,40}|check_health"
+)
+"""Functions in which one process hears of another's end."""
+_INNERMOST: Final = 3
+"""Of so many calls one may wait: what it raises tells of another's end."""
+
 Rule = Callable[[Clue, Sequence[Clue]], Cause | None]
 _OF_A_KILL: Final = {137, -9, 9}
 """Exit statuses of whom the kernel killed."""
@@ -231,7 +239,11 @@ def aborted(first: Clue, account: Sequence[Clue]) -> Cause | None:
 
 
 def raised(first: Clue, account: Sequence[Clue]) -> Cause | None:
-    """A Python exception that no other death explains."""
+    """A Python exception that no other death explains; of a traceback without its end, some."""
+    if first.kind is ClueKind.STACK and first.source == "python":
+        waits = any(_WAITS.fullmatch(call.function) for call in first.python[:_INNERMOST])
+        told = None if waits else first.detail
+        return cause(CauseClass.PYTHON_EXCEPTION, told, Certainty.LIKELY) if told else None
     if first.kind is not ClueKind.EXCEPTION:
         return None
     return cause(CauseClass.PYTHON_EXCEPTION, first.detail or first.text, Certainty.PROVED)

@@ -136,6 +136,11 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
     ),
     (
         CauseClass.PYTHON_EXCEPTION,
+        re.compile(r"(?m)^an exception, which the text is cut off before$"),
+        ("get the lines below the text's end: a traceback's last line names the exception",),
+    ),
+    (
+        CauseClass.PYTHON_EXCEPTION,
         re.compile(r"CUDA out of memory|OutOfMemoryError"),
         _GPU_MEMORY,
     ),

@@ -875,8 +875,22 @@ def test_a_traceback_without_its_end_tells_who_and_where_and_no_more() -> None:
     death = incident.first_death
     assert (death.pid, death.role) == (114, ProcessRole.WORKER)
     assert death.python_function == "load"
-    assert death.cause.kind is CauseClass.UNKNOWN
+    assert death.cause.kind is CauseClass.PYTHON_EXCEPTION
+    assert death.cause.certainty is Certainty.LIKELY
     assert death.cause.detail == "an exception, which the text is cut off before"
+    assert "names the exception" in incident.next_steps[0]
+
+
+def test_a_cut_traceback_out_of_a_wait_may_tell_of_anothers_end() -> None:
+    incident = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/a.py", line 9, in start',
+        "    self.wait_for_children()",
+        '  File "/opt/app/a.py", line 30, in wait_for_children',
+        "    select(fds)",
+    )
+
+    assert incident.first_death.cause.kind is CauseClass.UNKNOWN
 
 
 def test_a_lack_of_gpu_memory_is_an_exception_even_without_its_traceback() -> None:
