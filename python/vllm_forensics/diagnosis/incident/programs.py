@@ -99,11 +99,11 @@ def _interpreter(calls: Sequence[NativeCall]) -> str | None:
 
 
 def _mains(calls: Sequence[NativeCall]) -> Iterator[str]:
-    """The module of the function main, which no library has; or of what macOS's loader called."""
+    """The module of main or _start, which no library has; or of what macOS's loader called."""
     for above, call in pairwise(calls):
         if call.function == "start" and _LOADER.fullmatch(call.module or "") is not None:
             yield above.module or ""
-    yield from (call.module or "" for call in calls if call.function in {"main", "_main"})
+    yield from (call.module or "" for call in calls if call.function in {"main", "_main", "_start"})
 
 
 def _is_own(call: NativeCall) -> bool:

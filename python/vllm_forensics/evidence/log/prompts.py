@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from vllm_forensics.evidence.log.people.no_names import somebody
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _PROMPT: Final = re.compile(
@@ -25,6 +26,12 @@ _PROMPT: Final = re.compile(
     r"(?:[\w.~/-]{1,60} ?)?[$%\u276f\u279c]|#(?=[a-z][\w./-]{1,40} -))"
     r" ?(?P<command>[\w./~\"'].{0,400})$"
 )
+_ENVIRONMENT: Final = re.compile(
+    r"[\s>`]{0,8}\((?:base|[\w./-]{0,30}env[\w.-]{0,30})\) {1,2}"
+    r"(?P<command>[a-z./~][\w./~+-]{0,80}(?: [\w./~\"'-].{0,300})?)$"
+)
+"""Python's environment, and no sign of a prompt behind it."""
+_CHAINED: Final = re.compile(r" ?(?:&&|;) ?")
 _TAGS: Final = re.compile(r"</?[a-z]{1,6}>")
 """A page's own marks around what was typed."""
 _PREPARES: Final = re.compile(
@@ -102,7 +109,8 @@ _STRANGERS: Final = {"kernel", "a debugger", "systemd", "somebody"}
 def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
     """The program of the nearest command above a line; None where that only starts or shows."""
     for line in reversed(lines[max(0, at - _REACH) : at]):
-        match = _PROMPT.match(_TAGS.sub("", line) if "</" in line else line)
+        line = _TAGS.sub("", line) if "</" in line else line
+        match = _PROMPT.match(line) or _ENVIRONMENT.match(line)
         if match is not None and _ASKS.match(match["command"]) is not None:
             continue
         if match is not None:
@@ -118,14 +126,19 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
 
 
 def program_of_command(command: str) -> str | None:
-    """The program that a command starts; None where it only shows, builds or starts others."""
+    """The program that a command starts, of several the last; None where it only starts others."""
+    chain = _CHAINED.split(command) if "'" not in command and '"' not in command else [command]
+    return next(filter(None, map(_program_of_one, reversed(chain))), None)
+
+
+def _program_of_one(command: str) -> str | None:
     prepared = _PREPARES.match(command)
     program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
     if program is not None and program["name"] in _LAUNCHERS:
         return _launched(command[program.start() :])
     if program is None or program["name"] in _OTHERS:
         return None
-    return None if _NO_PROGRAM.match(program["name"]) is not None else program["name"]
+    return None if _NO_PROGRAM.match(program["name"]) is not None else somebody(program["name"])
 
 
 def _launched(command: str) -> str | None:

@@ -28,6 +28,9 @@ _ENDED: Final = re.compile(rb"^(?:==\d{1,18}==ABORTING$|.{0,120}?\bAborted\b)")
 """Right below a report after which the program would have gone on, were it not built otherwise."""
 _BELOW: Final = 3
 _MAX_TEXT: Final = 300
+_MAX_LINES: Final = 10_000
+_OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.STACK}
+"""What another reader may take a part of a report for."""
 
 
 class SanitizedPart:
@@ -59,20 +62,28 @@ class SanitizedPart:
 
     def close(self, told: list[Clue]) -> list[Clue]:
         """What was told, and one clue for each report of a fault that ends a process."""
-        found = self._reports() if self._kept else []
-        heads = {clue.line for clue in found}
-        return [*(clue for clue in told if not _repeats(clue, heads)), *found]
+        if not self._kept:
+            return told
+        found, read = self._reports()
+        return [*(clue for clue in told if not _is_read(clue, read)), *found]
 
-    def _reports(self) -> list[Clue]:
+    def _reports(self) -> tuple[list[Clue], set[int]]:
+        """One clue for each report, and the lines that were read for them."""
         # Most texts hold no such report, and its reader takes long to load.
         from vllm_forensics.evidence.sanitizer.scan import parse_sanitizer_log
 
         reports = parse_sanitizer_log(self._kept).reports
-        clues = [clue for report in reports if (clue := self._clue(report)) is not None]
+        clues, lines = list[Clue](), set[int]()
+        for report in reports:
+            clue = self._clue(report)
+            if clue is not None:
+                clues.append(clue)
+                lines.update(self._before + line for line in _lines_of(report))
         if clues:
-            return clues
+            return clues, lines
         data = b"".join(self._kept)
-        return summaries(data, self._before) or ([] if reports else tail(data, self._before))
+        left = summaries(data, self._before) or ([] if reports else tail(data, self._before))
+        return left, lines
 
     def _clue(self, report: PrintedReport) -> Clue | None:
         kind = self._kind(report)
@@ -125,10 +136,16 @@ def _first(data: bytes) -> int:
     return above if above >= 0 else match.start()
 
 
-def _repeats(clue: Clue, heads: set[int]) -> bool:
-    """Was it read of a line that a report's reader has read, or announces a report?"""
-    is_announced = clue.source == SANITIZERS.source and clue.kind is ClueKind.SIGNAL
-    return clue.line in heads or (is_announced and bool(heads))
+def _lines_of(report: PrintedReport) -> range:
+    first, last = report.lines
+    return range(first, min(last, first + _MAX_LINES) + 1)
+
+
+def _is_read(clue: Clue, lines: set[int]) -> bool:
+    """Was it read of lines that a report's reader has read, or does it announce a report?"""
+    if clue.source == SANITIZERS.source and clue.kind is not ClueKind.ENVIRONMENT:
+        return bool(lines)
+    return clue.line in lines and clue.kind in _OWN
 
 
 def _detail(report: PrintedReport, signal: str | None) -> str:

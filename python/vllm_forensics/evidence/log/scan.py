@@ -58,11 +58,13 @@ from vllm_forensics.model.incident import (
     IncidentReading,
 )
 
-_STOPS: Final = (b"reakpoint ", b"stop reason = ", b"ocated by thread T", b"freed by thread T")
+_STOPS: Final = (b"reakpoint ", b"stop reason = ", b"ocated by thread T", b"freed by thread T",
+                 b" created by T")  # fmt: skip
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
     r"stop reason = (?:breakpoint|step|exec|instruction step)|"
-    r"^(?:previously )?(?:allocated|freed) by thread T\d"  # long before the fault
+    # long before the fault
+    r"^(?:previously )?(?:allocated|freed) by thread T\d|^Thread T\d{1,6} .{0,80}created by T\d"
 )
 _STOPPED: Final = 8
 """So many lines below a debugger's own stop, or an earlier event, a stack tells of no death."""

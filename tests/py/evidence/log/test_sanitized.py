@@ -106,3 +106,55 @@ def test_one_line_of_a_sanitizer_tells_an_end(line: str, kind: CauseClass) -> No
         line = line.replace("0x635-0x636", "0x6350b02fa000-0x6350b0300000")
     assert died(f"{line}\n").cause.kind is kind
     assert death(f"If you see `{line}`, lower the entropy of addresses.\n") is None
+
+
+def test_a_header_alone_is_enough_and_a_sentence_about_one_is_not() -> None:
+    assert died("ERROR: ThreadSanitizer: SEGV on unknown address 0x18\n").signal == "SIGSEGV"
+    title = died("# AddressSanitizer: heap-use-after-free in take\n\nSee the log.\n")
+    assert title.cause.kind is CauseClass.HEAP_CORRUPTION
+    assert title.cause.certainty is Certainty.LIKELY
+    assert died("$ ./poold\nAddressSanitizer: nested bug in the same thread, aborting.\n").name
+    assert death("AddressSanitizer: heap-buffer-overflow and the like are found by it.\n") is None
+
+
+def test_where_a_thread_was_created_is_not_where_it_died() -> None:
+    first = died(
+        "==42==ERROR: AddressSanitizer: SEGV on unknown address 0x00000000 (pc 0x00000000 sp 0x6be7"
+        " bp 0x6be7 T6)\n\nAddressSanitizer can not provide additional info.\n"
+        "SUMMARY: AddressSanitizer: SEGV ??:0 ??\nThread T6 (take:src) created by T5 here:\n"
+        "    #0 0x76a13f43 in __interceptor_pthread_create (/usr/lib/libasan.so.1+0x1ff43)\n\n"
+        "Thread T5 created by T0 here:\n"
+        "    #0 0x76a13f43 in __interceptor_pthread_create (/usr/lib/libasan.so.1+0x1ff43)\n\n"
+        "==42==ABORTING\n"
+    )
+
+    assert (first.pid, first.function, first.module) == (42, None, None)
+
+
+def test_who_reports_a_crash_is_not_who_crashed() -> None:
+    assert died(f"# UBSAN crashes on startup\n\n{_SIGNALS[0]}").name == "poold"
+    assert died("# UBSAN crashes on startup\n\nAborted (core dumped)\n").name is None
+
+
+def test_the_program_is_that_of_its_outermost_function() -> None:
+    first = died(
+        "==42==ERROR: AddressSanitizer: SEGV on unknown address 0x08 (pc 0x4ba955 bp 0x1 sp 0x2)\n"
+        "    #0 0x4ba955 in take /src/pool.cc:31:17\n"
+        "    #1 0x443944 in _start (/opt/app/pool-fuzz-take+0x443944)\n"
+    )
+
+    assert (first.name, first.function) == ("pool-fuzz-take", "take")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("$ clang -fsanitize=thread pool.c && ./a.out", "a.out"),
+        ("$ make; ./poold", "poold"),
+        ("(venv37) poold list", "poold"),
+        ("$ ./poold && echo done", "poold"),
+        ("(venv37) is not used here", None),
+    ],
+)
+def test_of_several_commands_the_last_was_started(command: str, name: str | None) -> None:
+    assert died(f"{command}\nThreadSanitizer:DEADLYSIGNAL\n").name == name

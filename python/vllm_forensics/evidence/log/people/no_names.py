@@ -28,13 +28,16 @@ _NOBODY: Final = lazily(
     r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
     r"(?:[a-z]+-){1,2}[a-z]+(?:ed|ing|only|side|time)|shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
+    # who reports it
+    r"(?:ub|hw|kc?|[alkmt])a?san|\w*sanitizers?|faulthandler|"
     r"window|button|model|page|box|site|dbs?|databases?|os ?x|\w+\(\))$"
 )
 _MODEL: Final = lazily(
     r"(?i)(?:.{0,60}[-_.])?(?:\d{1,4}(?:\.\d{1,2})?[bm]|a\d{1,3}b|\d{1,2}x\d{1,3}b|int[48]|fp[48]|"
     r"[bf]?f16|w\d{1,2}a\d{1,2}|gptq|awq|gguf|instruct)(?:[-_.].{0,60})?$|"
     r"(?:qwen|llama|mistral|mixtral|deepseek|gemma|phi|(?:chat)?glm|falcon|gpt|yi|internvl|"
-    r"internlm|minicpm|kimi|baichuan|opt|bloom)[-_.]?v?\d{1,3}(?:[-_.].{0,60})?$"
+    r"internlm|minicpm|kimi|baichuan|opt|bloom)[-_.]?v?\d{1,3}(?:[-_.].{0,60})?$|"
+    r"gpt-?(?:neox?|j|oss)\b.{0,60}$"
 )
 """What is loaded and served: a model's name with its size, or with its family's number."""
 _OCCASIONS: Final = lazily(

@@ -263,7 +263,7 @@ FRAMEWORKS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             "CHECK failed: ",
-            r"(?P<detail>CHECK failed: .{1,200})",
+            r"(?<!Sanitizer )(?<!Sanitizer: )(?P<detail>CHECK failed: .{1,200})",
             "[libprotobuf FATAL pool.cc:12] CHECK failed: block != nullptr: ",
             signal="SIGABRT",
         ),

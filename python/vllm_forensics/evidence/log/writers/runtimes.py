@@ -153,7 +153,7 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             "Caught signal ",
-            r"(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20}):\d{1,20}:\d{1,20}\] )?Caught signal "
+            r"(?:\[[\w.-]{1,200}:(?P<pid>\d{1,20}) {0,8}:\d{1,20}:\d{1,20}\] )?Caught signal "
             r"(?P<signal>\d{1,20})"
             r"(?: \((?P<detail>[^()]{1,160})\))?",
             "[node1:4242:0:4300] Caught signal 11 (Segmentation fault: address not mapped to "

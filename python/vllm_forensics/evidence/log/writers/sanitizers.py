@@ -9,6 +9,10 @@ from vllm_forensics.model.incident import ClueKind
 
 _PID: Final = r"(?:==(?P<pid>\d{1,18})==)? ?"
 _TOOL: Final = r"\w{2,24}Sanitizer"
+_WRONG_USE: Final = (
+    r"(?:(?:heap|stack|global|container|dynamic-stack)-(?:buffer-)?(?:overflow|underflow|"
+    r"use-after-\w{3,6})|use-after-poison|attempting (?:double-free|free)|alloc-dealloc-mismatch)"
+)
 SANITIZERS: Final = Family(
     source="a sanitizer",
     phrases=(
@@ -63,9 +67,42 @@ SANITIZERS: Final = Family(
             )
             for needle, tool, signal, example in (
                 ("anitizer:DEADLYSIGNAL", r"\w{2,24}S", None, "AddressSanitizer:DEADLYSIGNAL"),
+                ("anitizer: DEADLYSIGNAL", r"\w{2,24}S", None, "AddressSanitizer: DEADLYSIGNAL"),
                 ("ASAN:DEADLYSIGNAL", "", None, "ASAN:DEADLYSIGNAL"),
                 ("ASAN:SIGSEGV", "", "SIGSEGV", "ASAN:SIGSEGV"),
             )
+        ),
+        Phrase(  # of its own
+            ClueKind.ABORT,
+            " CHECK failed: ",
+            rf"(?P<detail>{_TOOL}:? CHECK failed: .{{1,200}})",
+            'FATAL: ThreadSanitizer CHECK failed: tsan/rtl.cc:88 "((0)) != (0)" (0x0, 0x0)',
+        ),
+        Phrase(  # a header without its process's number or its stack
+            ClueKind.SIGNAL,
+            "Sanitizer: ",
+            rf"(?P<detail>{_TOOL}: (?P<signal>SEGV|BUS|FPE|ILL|ABRT|TRAP) on unknown address"
+            r"(?: 0x[0-9a-f]{1,16})?)",
+            "# AddressSanitizer: SEGV on unknown address 0x000000000018",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "Sanitizer: ",
+            rf"(?P<detail>{_TOOL}: {_WRONG_USE}.{{0,20}} on (?:unknown )?address "
+            r"0x[0-9a-f]{1,16})",
+            "# AddressSanitizer: heap-buffer-overflow on address 0x602000000018",
+        ),
+        Phrase(  # as titles are cut
+            ClueKind.HEAP,
+            "Sanitizer: ",
+            rf"^#{{1,3}} (?:.{{0,80}} )?(?P<detail>{_TOOL}: {_WRONG_USE})",
+            "# AddressSanitizer: heap-buffer-overflow in take()",
+        ),
+        Phrase(  # it says nothing more
+            ClueKind.SIGNAL,
+            "anitizer: nested bug in the same thread",
+            rf"^(?P<detail>{_TOOL}: nested bug in the same thread), aborting",
+            "AddressSanitizer: nested bug in the same thread, aborting.",
         ),
         Phrase(
             ClueKind.HEAP,
