@@ -72,6 +72,7 @@ def account_of(first: Clue, clues: Sequence[Clue]) -> tuple[Clue, ...]:
             or _heads(clue, first)
             or ends_in(first, clue)
             or _is_of_core(first, clue)
+            or _gave_up(first, clue)
         ):
             found.append(clue)
             pid = pid if pid is not None else other
@@ -120,6 +121,13 @@ def _is_of_core(first: Clue, clue: Clue) -> bool:
     """Does the machine tell of the core that the death of a title left?"""
     is_record = clue.source == "systemd" and clue.pid is not None
     return first.is_told and is_record and _is_lost(clue)
+
+
+def _gave_up(first: Clue, clue: Clue) -> bool:
+    """Did a handler that told the fault call abort() then, as whoever keeps cores saw?"""
+    is_own = first.kind is ClueKind.SIGNAL and not first.of_another and first.source != clue.source
+    is_after = 0 < clue.line - first.line < NEAR and clue.signal == "SIGABRT"
+    return is_own and is_after and clue.source == "kernel" and ": apport " in clue.text
 
 
 def _heads(clue: Clue, first: Clue) -> bool:

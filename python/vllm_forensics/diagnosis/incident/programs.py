@@ -103,6 +103,8 @@ def _mains(calls: Sequence[NativeCall]) -> Iterator[str]:
     for above, call in pairwise(calls):
         if call.function == "start" and _LOADER.fullmatch(call.module or "") is not None:
             yield above.module or ""
+        if call.function == "call_process_entry":  # Wine's, which is no part of the program
+            yield above.module or ""
     yield from (call.module or "" for call in calls if call.function in {"main", "_main", "_start"})
 
 

@@ -73,6 +73,18 @@ _APP: Final = re.compile(
 _PROC_NAME: Final = re.compile(r"\W{0,8}\"(?:procName|app_name)\" ?: ?\"(?P<name>[^\"\\]{1,80})\"")
 _PROC_PID: Final = re.compile(r"\W{0,8}\"pid\" ?: ?(?P<pid>\d{1,9})\b")
 _OF_REPORT: Final = 60
+_APPORT: Final = re.compile(
+    r".{0,60}\bapport \(pid \d{1,9}\) .{0,40}: executable: (?:[^\s/]{0,100}/){0,20}"
+    r"(?P<name>[\w.+-]{1,60})"
+)
+_TOGETHER: Final = 4
+"""So many lines apport writes of one core."""
+_BASE: Final = re.compile(
+    r"\W{0,4}PE(?:-Wine)?\s{1,12}(?:400000|140000000)- {0,12}[0-9a-f]{5,12}\s{1,12}\S{1,12}"
+    r"\s{1,20}(?P<name>\w[\w .+-]{1,60})$"
+)
+"""In Wine's list of modules the program lies where linkers put it, and libraries do not."""
+_OF_MODULES: Final = 90
 _THREADS: Final = re.compile(r".{0,240}\bin tid \d{1,9} \((?P<name>[^()]{1,40})\)(?!, pid)")
 """Older Androids tell no more than the thread."""
 _ARGUMENTS: Final = re.compile(
@@ -119,9 +131,24 @@ def _named(clue: Clue, lines: Sequence[str]) -> Clue:
         return replace(clue, name=_container(lines, at))
     if clue.source == "Android":
         return _of_android(clue, lines, at)
+    if _is_apports(clue):
+        above = map(_APPORT.match, lines[at : at + _TOGETHER])
+        return replace(clue, name=next((one["name"] for one in above if one is not None), None))
     if clue.source == "macOS" and '"' in clue.text:
         return _of_apples(clue, lines, at)
-    return replace(clue, name=_labelled(lines, at))
+    return replace(clue, name=_labelled(lines, at) or _of_wine(clue, lines, at))
+
+
+def _of_wine(clue: Clue, lines: Sequence[str], at: int) -> str | None:
+    """The program among the modules that Wine's debugger lists below a stack."""
+    if "page fault on " not in clue.text:
+        return None
+    below = map(_BASE.match, lines[at : at + _OF_MODULES])
+    return next((one["name"] for one in below if one is not None), None)
+
+
+def _is_apports(clue: Clue) -> bool:
+    return clue.source == "kernel" and clue.name is None and ": apport (pid " in clue.text
 
 
 def _of_android(clue: Clue, lines: Sequence[str], at: int) -> Clue:
@@ -177,7 +204,8 @@ def _is_of_record(clue: Clue) -> bool:
     is_parents = clue.kind is ClueKind.CHILD and clue.name is None and not clue.is_told
     is_cut = clue.source == "Android" and (clue.name or "").startswith(".")
     is_windbgs = clue.source == "a debugger" and clue.kind is ClueKind.SIGNAL and not clue.name
-    return clue.kind in _OF_RECORDS and (is_parents or is_windbgs or is_cut or is_nameless(clue))
+    is_theirs = is_parents or is_windbgs or is_cut or _is_apports(clue)
+    return clue.kind in _OF_RECORDS and (is_theirs or is_nameless(clue))
 
 
 def _labelled(lines: Sequence[str], at: int) -> str | None:

@@ -116,9 +116,10 @@ DEBUGGERS: Final = (
         example="=>0 0x01fc9328 take+0x304() [Z:\\src\\pool.c:88] in pool (0x0021ee1c)",
         pattern=r"\s*(?:=>)?\d{1,3} 0x[0-9a-f]{8,16} (?:(?P<function>[A-Za-z_~?][^()\s+]{0,300})"
         r"(?:\+0x[0-9a-f]{1,12})?\([^()]{0,400}\) (?:\[[^\]]{1,240}\] )?)?"
-        r"in (?P<module>[\w.-]{1,80})(?: \(\+(?P<offset>0x[0-9a-f]{1,12})\))? \(0x[0-9a-f]{8,16}\)",
+        r"in (?P<module>\w[\w .+-]{0,80}?)(?: \(\+(?P<offset>0x[0-9a-f]{1,12})\))? "
+        r"\((?:0x)?[0-9a-f]{8,16}\)",
         begins=r"[=\d]",
-        holds=" (0x",
+        holds=" (",
     ),
     Form(
         writer="Visual Studio",

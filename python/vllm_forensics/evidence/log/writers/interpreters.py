@@ -103,7 +103,7 @@ _FAULTS: Final = (
     ),
     (
         "nhandled exception: page fault on ",
-        r"\bUnhandled exception: (?P<detail>page fault on \w{4,7} access to 0x[0-9A-Fa-f]{1,16})",
+        r"\bU?nhandled exception: (?P<detail>page fault on \w{4,7} access to 0x[0-9A-Fa-f]{1,16})",
         "Unhandled exception: page fault on read access to 0x00000048 in 32-bit code (0x00401234).",
         "SIGSEGV",
     ),

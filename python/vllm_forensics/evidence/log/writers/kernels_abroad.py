@@ -66,19 +66,6 @@ _FAULTS: Final[tuple[tuple[str, str, str] | tuple[str, str, str, str], ...]] = (
         'audit: type=1701 audit(1700000000.123:45): auid=1000 uid=1000 pid=4242 comm="python3" '
         'exe="/usr/bin/python3" sig=6 res=1',
     ),
-    (  # OpenBSD, of a promise that was broken
-        "): syscall ",
-        r"^(?P<name>[\w.+-]{1,40})\((?P<pid>\d{1,9})\): (?P<detail>syscall \d{1,4} \"\w{1,20}\")",
-        'serve(4242): syscall 4 "stdio"',
-        "SIGABRT",
-    ),
-    (
-        "]: pledge ",
-        r"^(?P<name>[\w.+-]{1,40})\[(?P<pid>\d{1,9})\]: (?P<detail>pledge \"\w{1,20}\", syscall "
-        r"\d{1,4})",
-        'serve[4242]: pledge "stdio", syscall 4',
-        "SIGABRT",
-    ),
     *(
         (
             needle,
@@ -94,6 +81,27 @@ KERNELS_ABROAD: Final = Family(
     source="kernel",
     phrases=(
         *(Phrase(ClueKind.SIGNAL, *row) for row in _FAULTS),
+        *(
+            Phrase(  # OpenBSD, of a promise that was broken
+                ClueKind.ABORT,
+                needle,
+                rf"^(?:/bsd: )?(?P<name>[\w.+-]{{1,40}}){pattern}",
+                example,
+                signal="SIGABRT",
+            )
+            for needle, pattern, example in (
+                (
+                    "): syscall ",
+                    r"\((?P<pid>\d{1,9})\): (?P<detail>syscall \d{1,4} \"\w{1,20}\")",
+                    'serve(4242): syscall 4 "stdio"',
+                ),
+                (
+                    "]: pledge ",
+                    r"\[(?P<pid>\d{1,9})\]: (?P<detail>pledge \"\w{0,20}\", syscall \d{1,4})",
+                    'serve[4242]: pledge "stdio", syscall 4',
+                ),
+            )
+        ),
         Phrase(
             ClueKind.ENVIRONMENT,
             " due to hardware memory corruption",

@@ -62,6 +62,15 @@ SYSTEMD: Final = Family(
             signal="SIGKILL",
             of_another=True,
         ),
+        Phrase(  # systemctl's answer
+            ClueKind.CHILD,
+            "failed because a fatal signal was delivered",
+            r"\bJob for (?P<name>[\w@.\\-]{1,200})\.service (?P<detail>failed because a fatal "
+            r"signal was delivered)",
+            "Job for serve.service failed because a fatal signal was delivered causing the control "
+            "process to dump core.",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             " timed out. Killing.",

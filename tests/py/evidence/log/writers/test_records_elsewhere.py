@@ -120,3 +120,68 @@ def test_a_program_that_windows_closed_because_it_hung() -> None:
 )
 def test_what_a_reader_is_asked_for_is_no_death(log: str) -> None:
     assert is_quiet(log)
+
+
+WINE = (
+    "nhandled exception: page fault on read access to 0xffffffff in 32-bit code (0x038e0040).\n"
+    "Backtrace:\n=>0 0x038e0040 in pool of games (+0x34e0040) (0x0033fed8)\n"
+)
+
+
+def test_wines_program_lies_where_programs_do() -> None:
+    first = death(
+        f"{WINE}Modules:\nModule\tAddress\t\t\tDebug info\tName (3 modules)\n"
+        "PE\t  400000- 3985000\tExport          pool of games\n"
+        "PE\t10000000-109d1000\tDeferred        stub\n"
+    )
+
+    assert (first.name, first.module) == ("pool of games", "pool of games")
+
+
+def test_wines_program_is_what_its_loader_called() -> None:
+    called = "  1 0x7b463dae call_process_entry+0x1d() in kernel32 (0x0033ffec)\n"
+
+    assert death(WINE.replace("pool of games", "poolview") + called).name == "poolview"
+
+
+def test_apport_tells_the_program_in_its_next_line() -> None:
+    first = death(
+        "Catching SIGSEGV, please report a bug\nstack trace:\n"
+        "  /lib/x86_64-linux-gnu/libc.so.6 : ()+0x364a0  [0x7fdceef724a0]\n"
+        "  /lib/libpool.so.1 : take_block()+0x186  [0x7fdcf1e10746]\n"
+        "ERROR: apport (pid 77) Thu Jan 15 22:37:28 2026: called for pid 4242, signal 6\n"
+        "ERROR: apport (pid 77) Thu Jan 15 22:37:28 2026: executable: /usr/bin/poolview (command "
+        'line "poolview")\n'
+    )
+
+    assert (first.name, first.pid, first.function) == ("poolview", 4242, "take_block")
+
+
+def test_systemctl_tells_which_job_failed_of_a_signal() -> None:
+    first = death(
+        "Job for poold.service failed because a fatal signal was delivered causing the control "
+        "process to dump core.\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("poold", CauseClass.UNKNOWN)
+
+
+def test_a_job_that_failed_of_no_signal_is_no_death() -> None:
+    assert is_quiet(
+        "Job for poold.service failed because the control process exited with error code.\n"
+    )
+
+
+def test_a_broken_promise_is_told_with_its_name() -> None:
+    first = death('Jan 15 15:16:50 host /bsd: poold[4242]: pledge "unix", syscall 97\n')
+
+    assert (first.name, first.pid, first.cause.kind) == (
+        "poold", 4242, CauseClass.ABORT_EXCEPTION
+    )  # fmt: skip
+    assert 'pledge "unix"' in first.cause.detail
+
+
+def test_who_traces_another_is_not_who_died() -> None:
+    assert (
+        death("host$ doas ktrace ./poolview --all\nAbort trap (core dumped)\n").name == "poolview"
+    )
