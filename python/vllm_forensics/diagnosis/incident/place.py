@@ -64,7 +64,8 @@ def where_it_died(
     told = (first, *account)
     call = _native(told, cause)
     is_sure = call is not None
-    shows = next((clue for clue in told if clue.python and _is_own(clue)), None)
+    own = (clue for clue in told if clue.python and _is_own(clue))
+    shows = next((clue for clue in own if not _is_of_an_exception(clue, cause)), None)
     stack = shows.python if shows is not None else ()
     called = _own_call(stack)
     if call is None and cause.kind in _WHERE_COUNTS:
@@ -84,6 +85,12 @@ def where_it_died(
         stack=stack,
         certainty=certainty,
     )
+
+
+def _is_of_an_exception(clue: Clue, cause: Cause) -> bool:
+    """Is it a traceback without its end, in a text of a fault? It shows where something raised."""
+    is_cut = clue.kind is ClueKind.STACK and clue.source == "python"
+    return is_cut and cause.kind is CauseClass.NATIVE_FAULT
 
 
 def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:

@@ -15,7 +15,7 @@ _FINDS: Final = b" runtime error: "
 """UndefinedBehaviorSanitizer names itself only below what it found, or not at all."""
 _FOUND: Final = 1 << 13
 _FUZZERS: Final = b"libFuzzer: "
-_TAILS_NEEDLE: Final = b" is located "
+_TAILS_NEEDLES: Final = (b" is located ", b"Shadow byte")
 _HEAD: Final = 1 << 16
 """The end of a report alone is a short text."""
 _MAX_KEPT: Final = 1 << 23
@@ -51,7 +51,8 @@ class SanitizedPart:
             fuzzed = data.find(_FUZZERS, 0, at if at >= 0 else len(data))
             at = fuzzed if fuzzed >= 0 else at
             if at < 0 and not lines_before:
-                at = data.find(_TAILS_NEEDLE, 0, _HEAD)
+                tails = (data.find(needle, 0, _HEAD) for needle in _TAILS_NEEDLES)
+                at = min((tail for tail in tails if tail >= 0), default=-1)
             if at < 0:
                 return
             start = data.rfind(b"\n", 0, at) + 1

@@ -15,6 +15,9 @@ _TAIL: Final = re.compile(
     rb"(?:\d{1,16}-byte region|global variable))[^\n]{0,80}"
 )
 """What AddressSanitizer says of the address below the stack that used it."""
+_END: Final = re.compile(rb"(?m)^==(?P<pid>\d{1,9})==ABORTING\b")
+_LEGEND: Final = b"Shadow byte"
+"""Above its last line AddressSanitizer explains the bytes around the address."""
 _MAX_SUMMARIES: Final = 8
 _SUMMARY: Final = re.compile(
     rb"SUMMARY: (?P<name>[A-Z]\w{2,20})Sanitizer: (?P<kind>[A-Za-z][\w-]{2,60}) "
@@ -88,7 +91,8 @@ def summaries(data: bytes, lines_before: int) -> list[Clue]:
 
 def tail(data: bytes, lines_before: int) -> list[Clue]:
     """A report whose beginning and end were cut off: the stacks that are left show no place."""
-    match = _TAIL.search(data)
+    end = _END.search(data) if _LEGEND in data else None
+    match = _TAIL.search(data) or end
     if match is None:
         return []
     text = match[0].decode("utf-8", "replace")
@@ -98,6 +102,7 @@ def tail(data: bytes, lines_before: int) -> list[Clue]:
             source="AddressSanitizer",
             line=lines_before + data.count(b"\n", 0, match.start()) + 1,
             text=text,
-            detail=text,
+            detail=text if match is not end else "a wrong use of memory, whose kind was cut off",
+            pid=int(end["pid"]) if end is not None else None,
         )
     ]

@@ -383,3 +383,32 @@ def test_the_script_that_somebody_runs_is_who_died() -> None:
     first = death('# It fails\n\nRunning take.py fails with "Segmentation Fault" here.\n')
 
     assert (first.signal, first.name) == ("SIGSEGV", "take.py")
+
+
+def test_a_traceback_without_its_end_is_not_where_a_fault_was() -> None:
+    frame = '  File "/opt/app/pool.py", line 57, in check_for_failure\n'
+    first = death(f"# poold segfaults on startup\n\n```\n{frame}")
+
+    assert (first.signal, first.python_function) == ("SIGSEGV", None)
+
+
+def test_a_client_that_lost_its_raylet_did_not_die_first() -> None:
+    first = death(
+        '(pid=42)   File "/opt/ray/worker.py", line 1070, in get_task\n'
+        "(pid=42)     task = client.get_task()\n"
+        "(pid=42) ray.exceptions.RayletError: The Raylet died with this message: closed.\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("Raylet", CauseClass.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("`import pool` crashes with SIGSEGV in a container.", None),
+        ("XLA commonly aborts here:", None),
+        ("> swift run Poolview-Demo", "Poolview-Demo"),
+    ],
+)
+def test_who_is_called_is_not_who_died(words: str, name: str | None) -> None:
+    assert death(f"{words}\n```\npure virtual method called\n```\n").name == name

@@ -158,3 +158,19 @@ def test_the_program_is_that_of_its_outermost_function() -> None:
 )
 def test_of_several_commands_the_last_was_started(command: str, name: str | None) -> None:
     assert died(f"{command}\nThreadSanitizer:DEADLYSIGNAL\n").name == name
+
+
+def test_the_end_of_a_report_tells_whose_it_is() -> None:
+    legend = "Shadow byte legend (one shadow byte represents 8 application bytes):\n"
+    first = died(f"  0x0c3c: fa fa\n{legend}  Addressable:           00\n==42==ABORTING\n$\n")
+
+    assert (first.pid, first.cause.kind) == (42, CauseClass.HEAP_CORRUPTION)
+    assert death("==42==ABORTING\n") is None
+
+
+def test_a_title_says_what_a_sanitizer_found_and_where() -> None:
+    first = died("# BUG: ASAN detects heap-buffer-overflow from `pool.take`\n\nSee there.\n")
+
+    assert (first.cause.kind, first.function) == (CauseClass.HEAP_CORRUPTION, "pool.take")
+    assert first.cause.certainty is Certainty.LIKELY
+    assert death("# Teach: how ASAN is built\n\nIt detects a heap-buffer-overflow.\n") is None

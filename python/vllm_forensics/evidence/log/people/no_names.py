@@ -30,6 +30,8 @@ _NOBODY: Final = lazily(
     r"(?:[a-z]+-){1,2}[a-z]+(?:ed|ing|only|side|time)|shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
     # who reports it
     r"(?:ub|hw|kc?|[alkmt])a?san|\w*sanitizers?|faulthandler|"
+    # what is called and loaded
+    r"import|xla|jit|gil|cudnn|[nr]ccl|(?:cu|open)?blas|mkl|openmp|pybind11|glibc|dataloader|"
     r"window|button|model|page|box|site|dbs?|databases?|os ?x|\w+\(\))$"
 )
 _MODEL: Final = lazily(

@@ -45,7 +45,7 @@ _ALONE: Final = lazily(
     r"(?:python[\d.]{0,4}|pypy[\d.]{0,4}|ipython\d?|pytest|java|ruby|php|perl|Rscript|julia|"
     r"luajit|node|deno|bun|dotnet|mono|vllm)(?:\.exe)? "
     r"(?!-{1,2}[vV](?:ersion)?\b|setup\.py|-m (?:pip|venv|build)\b)[\w./\\\"'~-]|"
-    r"\.{1,2}/[\w./+-]{1,120}(?=[ `]|$)|"
+    r"\.{1,2}/[\w./+-]{1,120}(?=[ `]|$)|(?:swift|cabal|flatpak|snap) run [\w./-]|"
     r"(?:[\w.~-]{0,40}/){0,8}s?bin/[\w+-]{2,60}(?=\s|$)).{0,300})$"
 )
 """A command that stands alone in its line, as people show what to do."""

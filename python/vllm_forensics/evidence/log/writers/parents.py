@@ -231,6 +231,12 @@ RAY: Final = Family(
             Phrase(ClueKind.CHILD, needle, pattern, example, of_another=True)
             for needle, pattern, example in (
                 (
+                    "RayletError: The Raylet died",
+                    r"(?P<detail>RayletError: The (?P<name>Raylet) died)",
+                    "ray.exceptions.RayletError: The Raylet died with this message: "
+                    "[RayletClient] Raylet connection closed.",
+                ),
+                (
                     " marked dead because the ",
                     r"[Tt]he (?P<name>node) with \w{2,10} [iI][dD]:? .{0,300}?has been "
                     r"(?P<detail>marked dead because the \w{4,12} has missed too many heartbeats)",

@@ -13,6 +13,7 @@ _WRONG_USE: Final = (
     r"(?:(?:heap|stack|global|container|dynamic-stack)-(?:buffer-)?(?:overflow|underflow|"
     r"use-after-\w{3,6})|use-after-poison|attempting (?:double-free|free)|alloc-dealloc-mismatch)"
 )
+_IN: Final = r"(?: (?:in|from|at) (?:function )?[`'\"]?(?P<function>[A-Za-z_][\w.:]{1,80}[\w)]))?"
 SANITIZERS: Final = Family(
     source="a sanitizer",
     phrases=(
@@ -95,8 +96,15 @@ SANITIZERS: Final = Family(
         Phrase(  # as titles are cut
             ClueKind.HEAP,
             "Sanitizer: ",
-            rf"^#{{1,3}} (?:.{{0,80}} )?(?P<detail>{_TOOL}: {_WRONG_USE})",
+            rf"^#{{1,3}} (?:.{{0,80}} )?(?P<detail>{_TOOL}: {_WRONG_USE}){_IN}",
             "# AddressSanitizer: heap-buffer-overflow in take()",
+        ),
+        Phrase(
+            ClueKind.HEAP,
+            "detect",
+            r"^#{1,3} (?:.{0,60} )?(?i:(?:Address|HWAddress)Sanitizer|(?:HW)?ASAN) (?:has )?"
+            rf"detect(?:s|ed) (?:an? )?(?P<detail>{_WRONG_USE}){_IN}",
+            "# BUG: ASAN detects heap-buffer-overflow from `pool.take`",
         ),
         Phrase(  # it says nothing more
             ClueKind.SIGNAL,
