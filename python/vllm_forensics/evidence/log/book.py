@@ -16,6 +16,7 @@ from vllm_forensics.evidence.log.writers.daemons import DAEMONS, POSTGRES, RUNNE
 from vllm_forensics.evidence.log.writers.embedded import EMBEDDED
 from vllm_forensics.evidence.log.writers.engine import VLLM
 from vllm_forensics.evidence.log.writers.exit_statuses import STATUSES
+from vllm_forensics.evidence.log.writers.fatal_logs import FATAL_LOGS
 from vllm_forensics.evidence.log.writers.glibc import GLIBC
 from vllm_forensics.evidence.log.writers.harnesses import (
     COMPILERS,
@@ -69,10 +70,10 @@ from vllm_forensics.evidence.log.writers.workers import WORKERS
 FAMILIES: Final = (
     KERNEL, KERNELS_ABROAD, KERNELS, STOPS, HANGS,
     # what the dying process itself writes
-    GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX, JAVA, JULIA,
-    NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL, COMPILERS, BROWSERS,
-    CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS, INTERPRETERS, DOTNET,
-    DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,
+    GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX,
+    FATAL_LOGS, JAVA, JULIA, NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL,
+    COMPILERS, BROWSERS, CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS,
+    INTERPRETERS, DOTNET, DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,
     EMBEDDED,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,

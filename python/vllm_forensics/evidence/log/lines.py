@@ -30,10 +30,10 @@ LOGGERS: Final = Alternatives(
                 r"(?:\((?:(?P<part>[a-z_]{2,20})|[\w-]{1,40})\) )?"
                 r"(?:[\w.]{1,60}:\d{1,6}: ?(?!\s{0,3}Check failed))?",
             ),
-            # glog: E0208 16:45:19.123456 12903 file.cc:108]
+            # glog: E0208 16:45:19.123456 12903 file.cc:108]; what is fatal keeps its level
             Alternative(
-                "[IWEF]",
-                r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} "
+                "[IWE]",
+                r"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,8}\d{1,9} "
                 r"(?:[\w./-]{1,120}:\d{1,6}\] ?(?!\s{0,3}Check failed))?",
             ),
             # NCCL: host:42:43 [0] misc/shmutils.cc:71 NCCL WARN

@@ -46,7 +46,7 @@ NEEDLES: Final = (
     b" failed with traceback:",
     PROMPT,
     b"class_name: ",
-    b"    pid: ",
+    b" pid: ",
     b"\tpid: ",
     b' -c "import ',
     b" -c 'import ",
@@ -95,7 +95,7 @@ _ANSWER: Final = 8
 """So many lines below what was typed, its answer is read."""
 _CLASS: Final = re.compile(r"\s+class_name: (?:[\w.<>]{1,200}\.)?(?P<name>\w{1,80})\s*$")
 """Ray's record of a dead actor: its class stands above its number."""
-_NUMBER: Final = re.compile(r"(?: {4}|\t)\s*pid: (?P<pid>\d{1,9})\s*$")
+_NUMBER: Final = re.compile(r"\s{1,40}pid: (?P<pid>\d{1,9})\s*$")
 _HEADING: Final = 3
 """So many lines stand at most between that heading and the traceback."""
 _TOGETHER: Final = 12

@@ -269,13 +269,6 @@ FRAMEWORKS: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
-            "Non-OK-status: ",
-            r"(?P<detail>Non-OK-status: .{1,200})",
-            "F tensorflow/core/pool.cc:12] Non-OK-status: Load(&pool) status: INTERNAL: broken",
-            signal="SIGABRT",
-        ),
-        Phrase(
-            ClueKind.ABORT,
             "Check failure stack trace",
             r"(?P<detail>\*\*\* Check failure stack trace: \*\*\*)",
             "*** Check failure stack trace: ***",

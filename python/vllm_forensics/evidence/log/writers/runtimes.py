@@ -68,34 +68,10 @@ CXX: Final = Family(
         ),
         Phrase(
             ClueKind.ABORT,
-            "Attempting to fetch value instead of handling error",
-            r"(?P<detail>Attempting to fetch value instead of handling error.{0,200})",
-            "2026-01-15 08:12:45.123: F tsl/platform/statusor.cc:33] Attempting to fetch value "
-            "instead of handling error INTERNAL: no device",
-            signal="SIGABRT",
-        ),
-        Phrase(
-            ClueKind.ABORT,
             "[TensorRT-LLM][ERROR] ",
             r"^\W{0,4}(?P<detail>\[TensorRT-LLM\]\[ERROR\] (?:[\w:]{1,60}Exception: )?"
             r"(?:\[TensorRT-LLM\]\[ERROR\] )?(?:Assertion failed|CUDA runtime error)\b.{1,200})",
             "[TensorRT-LLM][ERROR] Assertion failed: block != nullptr (/src/cache.cpp:88)",
-            signal="SIGABRT",
-        ),
-        Phrase(
-            ClueKind.GPU,
-            " == cudaSuccess (",
-            r"(?P<detail>Check failed: \w{1,40} == cudaSuccess \(\d{1,4} vs\. 0\) {1,4}"
-            r"(?!out of memory|invalid device|no kernel).{1,120})",
-            "F0115 08:12:45.123456 4242 pool.hpp:18] Check failed: error == cudaSuccess (77 vs. 0) "
-            " an illegal memory access was encountered",
-            signal="SIGABRT",
-        ),
-        Phrase(
-            ClueKind.ABORT,
-            "Check failed: ",
-            r"(?P<detail>Check failed: .{1,200})",
-            "F0115 08:12:45.123456 4242 allocator.cc:77] Check failed: block != nullptr",
             signal="SIGABRT",
         ),
     ),

@@ -1,0 +1,54 @@
+"""Lines by which a program ends itself: the level F of glog, klog, absl and TensorFlow."""
+
+import pytest
+from tests.py.support.incidents import incident_of
+
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "number"),
+    [
+        ("F0208 16:45:19.123456 12903 pool/take.cc:18] no block left", "pool/take.cc", 18),
+        ("kubelet[77]: F1028 12:00:00.000001 77 server.go:33] cannot listen", "server.go", 33),
+        (
+            "2026-01-15 08:12:45.1: F tensorflow/core/pool.cc:9] bad: 3",
+            "tensorflow/core/pool.cc",
+            9,
+        ),
+        ("F0208 16:45:19.123456 12903 take.cc:18] Check failed: a == b (1 vs. 2)", "take.cc", 18),
+    ],
+)
+def test_a_fatal_line_tells_the_place_that_gave_up(line: str, file: str, number: int) -> None:
+    death = incident_of(line, "Aborted (core dumped)").first_death
+
+    assert (death.cause.kind, death.cause.certainty) == (
+        CauseClass.ABORT_EXCEPTION,
+        Certainty.PROVED,
+    )
+    assert (death.file, death.line) == (file, number)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E0208 16:45:19.123456 12903 pool/take.cc:18] no block left",
+        "I1028 12:00:00.000001 77 server.go:33] F1028 12:00:00.000001 77 is its name",
+        "2026-01-15 08:12:45.1: W tensorflow/core/pool.cc:9] F tensorflow/ is the prefix",
+    ],
+)
+def test_what_is_not_fatal_ends_nothing(line: str) -> None:
+    assert parse_incident_log([line.encode()]).clues == ()
+
+
+def test_rays_record_of_an_actor_may_be_indented_by_blanks() -> None:
+    death = incident_of(
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+        "  class_name: make.<locals>.PoolActor",
+        "  actor_id: 17f730ef04a3",
+        "  pid: 16424",
+    ).first_death
+
+    assert (death.name, death.pid) == ("PoolActor", 16424)
