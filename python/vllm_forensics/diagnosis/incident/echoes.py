@@ -17,6 +17,11 @@ _FAULTS: Final = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"}
 """What one process does to itself, and no other's death to it."""
 _KEEPS_CORES: Final = "systemd"
 """Each of its records is a death of its own: that one caused another, it cannot know."""
+_TOLD: Final = {ClueKind.CHILD, ClueKind.HANG, *_OWN_DEATHS, ClueKind.ABORT}
+_RECORDS: Final = {"systemd", "Windows", "macOS"}
+_OF_RECORDS: Final = ("siginfo:", "Stack trace of thread ")
+_MASTERS: Final = {"the container runtime", "a listing", "a parent", "a server's master"}
+"""Who starts programs that have nothing to do with each other."""
 _OWN: Final = "the same process, after the first sign of its death"
 _NO_ECHOES: Final = {
     ClueKind.STACK,
@@ -33,6 +38,7 @@ def echoes_of(rest: Sequence[Clue], first: Clue, death: Death) -> tuple[Echo, ..
     apart = {subject_pid(clue) for clue in rest if _died_elsewhere(clue, death)} - {None, death.pid}
     for clue in rest:
         is_apart = clue.kind in _OWN_DEATHS and subject_pid(clue) in apart
+        is_apart = is_apart or _tells_it_again(clue, first, death) or _is_by_itself(clue, death)
         is_echo = clue.kind not in _NO_ECHOES and not is_apart
         why = _why(clue, first, death) if is_echo else None
         if why is not None:
@@ -49,6 +55,37 @@ def _died_elsewhere(clue: Clue, death: Death) -> bool:
     place = place_of(clue.native)
     names = (death.function, place.function) if place is not None else (None, None)
     return None not in names and plain_name(names[1] or "") != names[0]
+
+
+def _tells_it_again(clue: Clue, first: Clue, death: Death) -> bool:
+    """Is it the same death in a title or a sentence, or in another line of its own record?"""
+    pid = subject_pid(clue)
+    agrees = clue.signal in {None, death.signal} and pid in {None, death.pid}
+    if clue.is_told and pid is None and clue.kind in _TOLD:
+        is_somebodys = clue.source == "somebody" or clue.text.startswith("#")
+        return is_somebodys or (clue.signal is not None and agrees)
+    if clue.kind is first.kind is ClueKind.ABORT:
+        words = (clue.detail or "", first.detail or "")
+        return agrees and all(words) and words[0].startswith(words[1])
+    is_line = clue.source in _RECORDS or clue.text.startswith(_OF_RECORDS)
+    return is_line and agrees and clue.exit is None
+
+
+def _is_by_itself(clue: Clue, death: Death) -> bool:
+    """Is it the death of another, which none but it can have caused?
+
+    A fault that a shell or the kernel tells is of who died of it, a core of who left it; and who
+    watches over several programs tells of each. Workers of one program are no such.
+    """
+    pid = subject_pid(clue)
+    if clue.kind in _OWN_DEATHS:
+        is_fault = clue.signal in _FAULTS and clue.source in OUTSIDE
+        return (is_fault or clue.source == "a debugger") and (pid is None or pid != death.pid)
+    if clue.kind is not ClueKind.CHILD or clue.source not in _MASTERS or clue.signal in _ASKED:
+        return False
+    if pid is not None and death.pid is not None:
+        return pid != death.pid
+    return None not in {clue.name, death.name} and clue.name != death.name
 
 
 def is_a_parents_word(clue: Clue, first: Clue) -> bool:
