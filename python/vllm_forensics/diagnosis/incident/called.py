@@ -19,15 +19,17 @@ from vllm_forensics.model.incident import (
 )
 
 _NOBODYS: Final = re.compile(
-    # a number or a version; a function; a thread
-    r"v?\d+(?:\.\d+)*|.*(?:::|\(\)).*|(?i:.*thread[-_ #:]?\d{0,5})|"
+    # a function; a thread
+    r".*(?:::|\(\)).*|(?i:.*thread[-_ #:]?\d{0,5})|"
     r"\w+:\w+|"
     # a machine on the net; a package with its version; a file of source code, or of tests
     r"(?:[\w-]+\.){1,6}(?:com|org|net|io|edu|gov)|[\w.+-]+-\d+\.\d[\w.]*-\d[\w.]*|"
     r"(?i:[\w.+-]+\.(?:c|cc|cpp|cxx|cu|h|hpp|rs|go|java|swift|yml|yaml|json|toml|md|txt|log))|"
-    r"test_\w+\.py|\w+_test\.py"
+    r"test_\w+\.py|\w+_test\.py|(?i:(?:hw)?[auktml]{1,2}san|gpt-?neox)"
 )
 """No process is called so, unless a record of its own says it."""
+_BLANKS: Final = re.compile(r"v?\d+(?:\.\d+)*|(?i:x{3,}|full-path-to.*|your[-_].*)")
+"""A number, a version, or what was put in a name's place."""
 _LAUNCHERS: Final = frozenset(
     {
         "env", "gdb", "mpiexec", "mpirun", "nice", "nohup", "orterun", "srun", "stdbuf", "strace",
@@ -46,7 +48,9 @@ _DUMPS: Final = re.compile(r"(?i)(?<=\.exe)\.[mh]?dmp$")
 def name_of(clue: Clue) -> str | None:
     """Whom a clue names, or who wrote it, where the words can be a process's name."""
     name = clue.name if clue.of_another else clue.name or _signer(clue)
-    if name is None or (_is_guess(clue, name) and _is_nobodys(name, clue)):
+    if name is None or _BLANKS.fullmatch(name) is not None:
+        return None
+    if _is_guess(clue, name) and _is_nobodys(name, clue):
         return None
     is_launcher = clue.source == _SHELL and name in _LAUNCHERS
     return None if is_launcher else _DUMPS.sub("", name)

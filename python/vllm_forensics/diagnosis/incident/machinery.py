@@ -21,6 +21,10 @@ _FATAL_LOGGERS: Final = re.compile(
     r"\w{0,60}Log"
 )
 """Objects that write a message when they are destroyed, and then may end the program."""
+_FAILED_CHECKS: Final = re.compile(
+    r"(?i)\w{0,20}(?:assert(?:ion)?|check|verify|invariant)_?(?:verify_?)?failed\w{0,20}"
+)
+"""A program's own function for what did not hold."""
 _RUSTS: Final = re.compile(
     r"core::(?:panicking|(?:option|result)::(?:unwrap|expect)_failed)|rust_begin_unwind|"
     r"std::panicking::(?:rust_panic|begin_panic|default_hook)"
@@ -59,7 +63,10 @@ def ends_a_program(function: str) -> bool:
     """
     if _RUSTS.match(function) is not None or _V8S.match(function) is not None:
         return True
-    member = _OF_CLASS.search(plain_name(function)[-_MAX_NAME:])
+    name = plain_name(function)[-_MAX_NAME:]
+    if _FAILED_CHECKS.fullmatch(name.rsplit("::", 1)[-1]) is not None:
+        return True
+    member = _OF_CLASS.search(name)
     if member is None:
         return False
     of, name = member["of"], member["name"]

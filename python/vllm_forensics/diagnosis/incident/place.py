@@ -36,6 +36,7 @@ _NOT_OF_WAITS: Final = {CauseClass.NATIVE_FAULT, CauseClass.HEAP_CORRUPTION}
 _NO_RECORD: Final = {ClueKind.STACK, ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.ECHO}
 _BESIDE: Final = 12
 """So far from a record the stack that it speaks of begins."""
+_RAISERS: Final = re.compile(r"(?i)kernelbase(?:\.dll)?$")
 _IMPORT: Final = "<frozen importlib"
 _STARTERS: Final = re.compile(
     r"(?:.{0,200}/multiprocessing/process\.py|.{0,200}/threading\.py|.{0,200}/runpy\.py|"
@@ -97,7 +98,7 @@ def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
     if cause.kind not in _WHERE_COUNTS:
         # its own words: there it gave up, whoever is to blame
         return asserted_place(told) if told[0].kind is ClueKind.ABORT else None
-    stacks = [clue.native for clue in told if not _is_anothers(clue.native, cause)]
+    stacks = [_own_part(clue, cause) for clue in told if not _is_anothers(clue.native, cause)]
     programs = {clue.name for clue in told if clue.native and clue.name is not None}
     found = (*_found(place_of, stacks), *_found(last_resort, stacks))
     place = _with_source(_named(found, programs), asserted_place(told))
@@ -110,6 +111,19 @@ def _with_source(place: NativeCall | None, asserted: NativeCall | None) -> Nativ
         return place or asserted
     is_same = (asserted.function or "").endswith(place.function)
     return replace(place, file=asserted.file, line=asserted.line) if is_same else place
+
+
+def _own_part(clue: Clue, cause: Cause) -> _Calls:
+    """Its stack without what gave up for another's sake.
+
+    Of V8's full heap its collector is not to blame, and of an exception of Windows' not who raises
+    it.
+    """
+    if "heap out of memory" in (clue.detail or ""):
+        return tuple(replace(one, function=None) for one in clue.native)
+    if cause.kind in {CauseClass.ABORT_EXCEPTION, CauseClass.ENVIRONMENT}:
+        return tuple(one for one in clue.native if _RAISERS.match(one.module or "") is None)
+    return clue.native
 
 
 def _found(

@@ -12,7 +12,7 @@ _EXTENSION: Final = (
     r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|metal|rs|go|swift|d|zig|ml|hs|C|H)"
 )
 _SOURCE: Final = re.compile(
-    rf"(?<![\w./\\+-])(?P<file>(?:[A-Za-z]:)?[\w./\\+-]{{1,240}}{_EXTENSION})[\"'>]?"
+    rf"(?<![\w./\\+-])(?<!source=)(?<!caller=)(?<!caller\":\")(?P<file>(?:[A-Za-z]:)?[\w./\\+-]{{1,240}}{_EXTENSION})[\"'>]?"
     r"(?: ?[:(] ?|\+|[,;:]? {0,2}(?:at |on )?[Ll]ine[ :#=<]{1,3}|\] \[Line: |, Line: |, | )"
     r"(?P<line>\d{1,7})\b"
 )
@@ -64,7 +64,9 @@ def asserted_place(told: Sequence[Clue]) -> NativeCall | None:
 
 def _places(told: Sequence[Clue]) -> Iterator[NativeCall]:
     for clue in told:
-        words = f"{clue.text}\n{clue.detail or ''}" if clue.kind is ClueKind.ABORT else ""
+        # a debugger's frame is no word of who gave up
+        text = "" if clue.source == "a debugger" else clue.text
+        words = f"{text}\n{clue.detail or ''}" if clue.kind is ClueKind.ABORT else ""
         match = _IN_FILE.search(words) or _SOURCE.search(words)
         if match is not None:
             told_there = match.groupdict().get("function")

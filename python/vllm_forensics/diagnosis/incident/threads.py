@@ -120,11 +120,16 @@ def _next_record(fault: Clue, records: Sequence[Clue], taken: Collection[int]) -
     start = bisect_right(records, fault.line, key=_line)
     near = (one for one in records[start : start + _MAX_ENDS] if id(one) not in taken)
     first = next(near, None)
-    if first is None or first.line - fault.line >= _BETWEEN or first.name != fault.name:
+    if first is None or first.line - fault.line >= _BETWEEN or not _may_be_of(fault, first):
         return None
     is_other = first.signal not in {None, fault.signal}
     is_older = first.pid is not None and fault.pid is not None and first.pid < fault.pid
     return first if is_older and not is_other else None
+
+
+def _may_be_of(fault: Clue, record: Clue) -> bool:
+    """Is the thread called as the process, or after it: `pool_worker` of `pool`?"""
+    return record.name is not None and (fault.name or "").startswith(record.name)
 
 
 def _own_words(reading: IncidentReading) -> list[Clue]:

@@ -47,7 +47,7 @@ _HANDLERS: Final = re.compile(
     r"v8:$|v8::(?:api_internal|base::|Utils|V8::FromJust|internal::(?:V8|Heap)::Fatal)|"
     r"(?:_?raise|_?_?abort|gsignal|kill(?:pg)?|clone3?|_?_?free|malloc|realloc|calloc|cfree)\b(?!::)|"
     r"__clang_call_terminate|__aarch64_(?:ld|cas|swp)|_{0,3}pthread_|_sigtramp|__restore_rt|"
-    r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|__libc(?:_|$)|__fortify|__stack_chk|__chk_fail|"
+    r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|(?:__)?libc_message|__libc(?:_|$)|__fortify|__stack_chk|__chk_fail|"
     r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
     r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
     r"ggml_(?:print_backtrace|abort|uncaught_exception|(?:cuda|hip|sycl|vk|metal)_error)|"
@@ -122,6 +122,7 @@ _DEEP_HANDLER: Final = 16
 """A handler of so many functions is known by its libraries, which have no part in what died."""
 _MAX_NAME: Final = 120
 _SIGNAL_LIBRARIES: Final = re.compile(r"libglog\.so.*|libtvm_ffi\.so.*|segfault-handler\.node")
+_SANITIZERS: Final = re.compile(r"lib(?:clang_rt\.)?[a-z]{1,3}san\b")
 _UCX: Final = re.compile(r"libucs\.so.*")
 """Handles signals and does work: its nameless frames are the handler's."""
 _SYSTEM: Final = re.compile(
@@ -251,7 +252,8 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     name = calls[0].function or "" if calls else ""
     is_handler = bool(calls) and (_HANDLERS.match(name) is not None or _handles(calls[0]))
     if len(calls) == 1 and not _START.fullmatch(name) and not is_handler:
-        is_place = calls[0].module or calls[0].function
+        is_place = _SANITIZERS.match(calls[0].module or "") is None
+        is_place = is_place and bool(calls[0].module or calls[0].function)
         if not is_place or _PRINTERS.match(name) is not None:
             return None
         is_runtimes = calls[0].module is not None and _FUNCTIONS.fullmatch(name) is not None

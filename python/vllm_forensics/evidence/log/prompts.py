@@ -70,8 +70,8 @@ _OTHERS: Final = frozenset(
     }
 )  # fmt: skip
 """What shows, builds or starts others: who died is not told by their names."""
-_NO_PROGRAM: Final = re.compile(r"-|[A-Z][A-Z\d]{0,20}_[A-Z\d_]{1,40}$")
-"""An option, or a variable: `cd $POOL_DIR`."""
+_NO_PROGRAM: Final = re.compile(r"-|(?:import|from)$|[A-Z][A-Z\d]{0,20}_[A-Z\d_]{1,40}$")
+"""An option, a statement of Python's, or a variable: `cd $POOL_DIR`."""
 _LAUNCHERS: Final = frozenset(
     {"gdb", "mpiexec", "mpirun", "orterun", "srun", "strace", "timeout", "valgrind"}
 )

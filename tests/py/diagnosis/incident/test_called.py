@@ -67,6 +67,13 @@ def death(log: str) -> Death:
         # a variable; who tells of another
         ("cd $POOL_DIR\n\nSegmentation fault (core dumped)", None, None),
         ("# slurmstepd: error: Detected 1 oom_kill event in StepId=42.0.", None, None),
+        # a statement, an option's or a tool's word, a thread called after its process
+        ("`import pool` crashes with SIGSEGV (exit code 139)", None, None),
+        ("ktrace /opt/bin/poold\nAbort trap (core dumped)", None, None),
+        ("$ ktrace poold\nAbort trap (core dumped)", "poold", SURE),
+        ("Jun 08 14:08:55 host1 kernel: pool_worker_thr[4251]: segfault at 0 ip 0000000000000000\n"
+         "Jun 08 14:09:43 host1 systemd-coredump[9559]: Process 4242 (pool) of user 2328 dumped "
+         "core.", "pool", SURE),
         # words of an address
         ("The data is here: https://pool.example.com/segfault.html\n"
          "# Crash when reading\n\nIt fails with a segmentation fault.", None, None),

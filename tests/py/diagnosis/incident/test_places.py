@@ -216,3 +216,39 @@ def test_a_place_that_only_a_title_tells_is_likely() -> None:
     assert "likely ns::Pool::take" in headline(told)
     assert (shown.function, shown.place_certainty) == ("ns::Pool::take", Certainty.PROVED)
     assert "likely" not in headline(shown)
+
+
+@pytest.mark.parametrize(
+    ("log", "module", "function"),
+    [
+        # a check that failed, in a function of its own
+        ("Assertion failed: IsValid() [File:D:\\src\\Pool.h] [Line: 1112] \n\n"
+         "Pool_Core!FDebug::CheckVerifyFailedImpl2() [D:\\src\\Assertion.cpp:745]\n"
+         "Pool_Browser!FPool::Take() [D:\\src\\Pool.cpp:12]\n", "Pool_Browser", "FPool::Take"),
+        # who raises an exception of Windows'
+        ("Faulting application name: Pool.exe, version: 1.0.0.0, time stamp: 0x5c007ea0\n"
+         "Faulting module name: KERNELBASE.dll, version: 10.0, time stamp: 0x5c40c18e\n"
+         "Exception code: 0xe0434352\nFault offset: 0x0006aa9b\n", None, None),
+        # V8's collector
+        ("FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory\n"
+         " 1: 0xb78db3 node::Abort() [node]\n"
+         " 2: 0xee8300 v8::internal::Heap::CollectGarbage(v8::internal::AllocationSpace) [node]\n"
+         " 3: 0xee8301 EVP_PKEY_take [node]\n", "node", None),
+        # a logger's place
+        ('time=2026-01-15T19:16:12.565+01:00 level=ERROR source=server.go:449 msg="pool" '
+         'error="pool runner process has terminated: GGML_ASSERT(a) failed"\n', None, None),
+        # a symbol that is none
+        ("* thread #1, stop reason = signal SIGSEGV: address not mapped to object\n"
+         "  * frame #0: 0x00000001038b1019 libpool.so`___lldb_unnamed_symbol76 + 25\n",
+         "libpool.so", None),
+        # Wine, of a module with a blank in its name
+        ("Unhandled exception: page fault on read access to 0x00000000 in 64-bit code (0x6fff).\n"
+         "Backtrace:\n=>0 0x006ffff9e7f1d8 in pool view (+0x62f1d8) (0000000000000000)\n"
+         "  1 0x006ffff9e7e572 in pool view (+0x62e572) (0000000000000000)\n", "pool view", None),
+    ],
+)  # fmt: skip
+def test_a_place_is_whose_fault_it_is(log: str, module: str | None, function: str | None) -> None:
+    first = death(log)
+
+    assert (first.module, first.function) == (module, function)
+    assert first.file is None or function is not None

@@ -12,7 +12,7 @@ LIKE_ADJECTIVE: Final = lazily(rf"(?i){_LIKE_ADJECTIVES}$")
 _NOBODY: Final = lazily(
     r"(?i)(?:pid|no|it|this|that|these|which|they|he|she|we|i|you|who|what|here|there|and|or|but|then|so|"
     r"all|some|most|many|any|none|each|both|either|neither|nothing|nobody|others?|one|two|"
-    r"more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|from|"
+    r"more|another|already|yet|the|an?|to|of|for|in|on|at|by|when|while|with|without|within|from|"
     r"after|before|during|as|via|per|without|within|into|onto|over|under|through|against|about|between|"
     r"among|until|unless|because|since|despite|like|than|such|same|every|its?|his|her|their|your|"
     r"us|them|me|him|not|never|also|now|still|just|always|often|again|"

@@ -41,7 +41,13 @@ _BEFORE: Final = re.compile(r"0x[0-9a-f]{6,16}(?: (?:in\b)?|$)|<unknown>(?=[\w~]
 """What some write before a name, and it is no part of it."""
 _LARGEST: Final = 1 << 20
 """No function has so many bytes: what lies further in is of another one, which has no symbol."""
-_NO_FUNCTION: Final = ("vtable for ", "typeinfo for ", "typeinfo name for ", "guard variable for ")
+_NO_FUNCTION: Final = (
+    "___lldb_unnamed_symbol",
+    "vtable for ",
+    "typeinfo for ",
+    "typeinfo name for ",
+    "guard variable for ",
+)
 """What else has a symbol."""
 
 
@@ -140,7 +146,7 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
 
 def _is_nameless(module: str | None) -> bool:
     """Is there no module, or one of which somebody left the folder alone?"""
-    return module is None or module in _NO_NAME or module.endswith("/")
+    return module is None or module in _NO_NAME or module.endswith("/") or module.startswith("+")
 
 
 def completed(call: NativeCall, text: str) -> NativeCall | None:

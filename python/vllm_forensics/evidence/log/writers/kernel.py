@@ -14,7 +14,7 @@ from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _COMM: Final = (
-    r"(?P<name>(?:^(?!kernel: )|(?<=\bkernel: ))[^\s\[\]][^\[\]]{0,14}|[^\s\[\]]{1,15})"
+    r"(?P<name>(?:^(?!kernel: |# )|(?<=\bkernel: ))[^\s\[\]][^\[\]]{0,14}|[^\s\[\]]{1,15})"
     r"\[(?P<pid>\d{1,20})\]"
 )
 _STRIPPED: Final = (
