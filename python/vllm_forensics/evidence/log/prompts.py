@@ -98,6 +98,12 @@ _ANNOUNCED: Final = re.compile(
     r"(?P<command>(?:\S{0,120}/)?target/[^`)]{1,300})[`)]?\s*$"
 )
 """What cargo says that it starts."""
+_STEP: Final = re.compile(
+    r"(?:##\[group\])?Run (?P<command>"
+    r"(?:(?:python|pypy|node|ruby|java|perl|php|julia|Rscript|pytest)[\d.]{0,4}|"
+    r"\.{1,2}/[\w./+-]{1,120})(?: .{0,300})?)$"
+)
+"""A step of a CI runner, as it tells what it runs."""
 _REACH: Final = 60
 """So far above a death its program was started."""
 _ASKS: Final = re.compile(r"echo +[\"']?[$%]")
@@ -116,7 +122,7 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
             continue
         if match is not None:
             return program_of_command(match["command"])
-        for form in (_ECHOED, _ANNOUNCED):
+        for form in (_ECHOED, _ANNOUNCED, _STEP):
             if (said := form.match(line)) is not None:
                 return program_of_command(said["command"])
         if (launches := _LAUNCHES.match(line)) is not None:

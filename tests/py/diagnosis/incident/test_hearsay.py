@@ -157,3 +157,25 @@ def test_what_came_after_an_update_was_seen_whatever_is_wished() -> None:
 
     assert incident_of(wish, "", "After the last update, the pool server crashes when it starts.")
     assert not incidents_of(wish, "", "It should say which server crashes when it starts.")
+
+
+def test_what_a_lesson_lets_its_reader_say_nobody_said() -> None:
+    lesson = (
+        "Stacks that overflow, and how to mend what crashes",
+        "",
+        "Why does it happen: you have infinite recursion, or huge arrays on the stack.",
+        "It often shows up as a fault, and you should compare it with others.",
+        "",
+    )
+
+    assert not incidents_of(*lesson, "\u201cSegfault but I\u2019m not using pointers\u201d", "")
+    assert incidents_of("Segfault but I\u2019m not using pointers, please help me", "")
+
+
+def test_whoever_speaks_of_somebodys_change_reports() -> None:
+    title = "# Investigate what fails"
+
+    assert incidents_of(
+        title, "", "I\u2019ve seen a few segfaults. They are not of what the PR changes."
+    )
+    assert not incidents_of(title, "", "The PR handles a few segfaults that I\u2019ve seen.")

@@ -500,3 +500,10 @@ def test_reports_of_other_runtimes(report: str, name: str | None) -> None:
 
     assert first.name == name
     assert first.cause.kind in {CauseClass.ABORT_EXCEPTION, CauseClass.NATIVE_FAULT}
+
+
+def test_a_step_of_a_runner_names_what_it_runs() -> None:
+    assert death("Run python3 -m pytest\n1 item\n\nSegmentation fault (core dumped)\n").name == (
+        "python3"
+    )
+    assert death("Run the tests\n1 item\n\nSegmentation fault (core dumped)\n").name is None

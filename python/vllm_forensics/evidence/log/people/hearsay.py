@@ -26,7 +26,7 @@ from vllm_forensics.evidence.log.people.crash_names import (
     status_of,
 )
 from vllm_forensics.evidence.log.people.layout import is_section
-from vllm_forensics.evidence.log.people.lessons import count_of_witnesses
+from vllm_forensics.evidence.log.people.lessons import count_of_witnesses, without_speech
 from vllm_forensics.evidence.log.people.page import Page, is_printed
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import process_named, speaker_of
@@ -167,6 +167,7 @@ class Hearsay:
             if number == self._title.number:
                 yield self._told_in(self._title, (HEAP, HANG), Form.TITLE)
             elif not (page.is_fenced(number - 1) or is_printed(text) or is_section(text)):
+                text = without_speech(text)
                 yield self._told_in(LogLine(number, "", text), names, form)
 
     @property

@@ -100,6 +100,10 @@ _WITNESS: Final = re.compile(
     r"the text was updated successfully|"
     r"\u00b7 (?:description|comment) \u00b7 \d{4}-|\bcommented (?:on|\d{1,2} \w{3,8} ago)\b)"
 )
+_SPEECH: Final = re.compile(
+    r"(?:\u201c|(?<!\S)\")(?=[^\u201c\u201d\"]{0,200}?\b(?:I['\u2019]?[a-z]{0,2}|[Mm]y) )"
+    r"[^\u201c\u201d\"]{1,200}[\u201d\"]"
+)
 _ADVICE: Final = re.compile(
     r"\*\*\* |=   |This typically refers to a problem with your application|"
     r"Please see the FAQ page for debugging|[A-Z][A-Z ,.:'!]{11,}$"
@@ -145,6 +149,11 @@ _ILLUSTRATES: Final = re.compile(
 )
 """What is shown below such a sentence is an example."""
 _EXPECTED: Final = re.compile(r"(?i)\W{0,6}expected (?:\w{2,10} )?output\b")
+_PROVIDED: Final = re.compile(
+    r"(?i).{0,200}\bprovides? (?:the |an? |this )?(?:following |below |same )?"
+    r"(?:explanation|description|hint|help)s?\b[^.]{0,60}[.:]?\W{0,3}$"
+)
+"""What a program says of every death of the kind."""
 _TO_READER: Final = re.compile(
     r"(?i)\W{0,6}(?:please )?(?:copy|paste|post|send|attach|provide|share|upload|look for|find) "
     r"(?:and paste |me |us )?(?:the|your|any|that|this) (?:\S{1,20} ){0,4}?"
@@ -230,6 +239,11 @@ def lessons_in(page: Page) -> Lessons:
     return all_of_it if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
 
 
+def without_speech(line: str) -> str:
+    """The line without what it quotes that somebody may say of himself: `“My program crashes”`."""
+    return _SPEECH.sub("", line)
+
+
 def count_of_witnesses(lines: Sequence[str], *, of_thread: bool = True) -> int:
     """How often somebody says that something happened to him, or fills in a bug report's form.
 
@@ -237,6 +251,7 @@ def count_of_witnesses(lines: Sequence[str], *, of_thread: bool = True) -> int:
     """
     if not of_thread:
         lines = [line for line in lines if _THREAD.match(line) is None]
+    lines = list(map(without_speech, lines))
     return sum(map(_witnesses, lines)) + persons_in(list(filter(is_prose, lines))).first
 
 
@@ -269,7 +284,7 @@ def is_expected(page: Page, at: int) -> bool:
         return True
     if _WAS_PRINTED.match(page.paragraph_above(at)) is not None:
         return True
-    return any(one.match(page.paragraph_above(at)) for one in (_EXPECTED, _TO_READER))
+    return any(one.match(page.paragraph_above(at)) for one in (_EXPECTED, _PROVIDED, _TO_READER))
 
 
 def is_possible(page: Page, at: int) -> bool:

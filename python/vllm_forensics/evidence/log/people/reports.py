@@ -57,6 +57,12 @@ _RECORDED: Final = lazily(
     r"(?i)[\"'`]? (?:reason|event|alert|metric|detection|handling|notification|counter)s?\b"
 )
 """What keeps count of ends like that: `OOMKilled events`."""
+_DEFINES: Final = lazily(
+    r"(?i)\W{0,4}(?!.{0,60}\b(?:result|outcome|effect|end|problem|issue|error|bug|this|that|it|there|"
+    r"here|what|all|mine|cause|culprit|i|we|my|our)\b)"
+    r"(?:an? |the )?[\w'-]{2,30}(?: [\w'-]{1,20}){0,3} (?:is|are) an? (?:[\w-]{2,20} ){0,3}$"
+)
+"""`A double free is a kind of memory corruption`."""
 _SHOWN: Final = lazily(
     r"(?i) (?:dialog(?:ue)?|screen|prompt|pop-?up|page|window|message|notification|state|status)\b"
 )
@@ -71,7 +77,9 @@ _ATTRIBUTE: Final = lazily(
     r"sometimes|always|never|quite|very|similar|is|are|was|were|has|had|does|did|will|"
     r"occurs|happens|appears|persists|keeps|comes|remains|makes|causes|kills|leads|results|breaks|"
     r"prevents|stops|caught|"
-    r"python|game|app|application|daemon|server|client|program|plugin|browser|engine|system|vm)s?\b)[a-z]{3,20}(?![\w./(=-])"
+    r"(?:[a-z]{2,15} )?"
+    r"(?:python|game|app|application|daemon|server|client|program|plugin|browser|engine|system|vm))"
+    r"s?\b)[a-z]{3,20}(?![\w./(=-])"
 )
 """Behind its name another noun, that the title is about: `crash dialog`, and no `crash on exit`.
 
@@ -164,7 +172,7 @@ _SAW: Final = lazily(
 """Stands before the crash's name where somebody saw it."""
 _MINE: Final = lazily(
     r"\b(?:I|[Ww]e)(?:['\u2019](?:m|re|ve)| am| are| have| keep)?(?: now| still| also| just)? "
-    r"(?:get|see|hit|got|saw|encounter|experience|face|fac|r[au]n(?:ning)? in)"
+    r"(?:get|seen?|hit|got|saw|encounter|experience|face|fac|r[au]n(?:ning)? in)"
     r"(?:s|ed|d|ing|ting|ting)?\b|"
     r"\b(?:[Mm]y|[Oo]ur) (?:\w{2,20} ){1,3}"
     r"(?:killed|crash(?:es|ed)|die[sd]|segfaults|aborts|hangs)\b|"
@@ -179,8 +187,8 @@ _SUBJECT: Final = lazily(
 )
 """Before a verb: who did."""
 _HAPPENED: Final = lazily(
-    r"(?i)[^.;:]{0,20}? (?:(?:is|was|are|were|gets|got) (?:raised|thrown|reported|triggered|seen)|"
-    r"occurred|happened|happens|occurs)\b"
+    r"(?i)[^.;:]{0,20}?(?<! that)(?<! which) (?:(?:is|was|are|were|gets|got) "
+    r"(?:raised|thrown|reported|triggered|seen)|occurred|happened|happens|occurs)\b"
 )
 _QUOTES: Final = set("\"'`\u201c")
 _ALTERNATIVE: Final = lazily(r"(?i)[^.;:]{0,40}?\bor (?:other|another|an?|external)\b")
@@ -266,6 +274,7 @@ def _is_counted_or_made(crash: re.Match[str], before: str, after: str) -> bool:
         is_program
         or (name[:4] == "core" and _is_made(before, after))
         or _RECORDED.match(after) is not None
+        or _DEFINES.fullmatch(before) is not None
         or (name.endswith("crashed") and _SHOWN.match(after) is not None)
         or (name == "killed" and is_of_any(before))
         or (name.endswith("s") and _MANY.search(before) is not None and not is_mine(before))
@@ -290,7 +299,8 @@ def _is_doubtful(text: str, before: str, after: str, form: Form) -> bool:
     """May it have happened, or when something else does, or is it explained?"""
     if is_doubted_in_chinese(text):
         return True
-    if not is_witnessed(text) and is_explained(after, of_message=False):
+    own = before + re.split(r"[.!?] ", after, maxsplit=1)[0]
+    if not is_witnessed(own) and is_explained(after, of_message=False):
         return True
     if is_witnessed(before):
         return False

@@ -95,8 +95,8 @@ _ABOUT: Final = lazily(
     r"(?:crash|segfault|signal|SIG[A-Z]{3,4}) handling(?! (?:is|has|does|fail|crash|cause)))\b"
 )
 _MAINTAINS: Final = lazily(
-    r"(?i)(?<!in )\b(?:this|the|my) (?:pr|patch|commit|changeset|change|pull request|mr|"
-    r"merge request)\b|"
+    r"(?i)(?:(?<!in )\b(?:this|my)|^\W{0,4}the) "
+    r"(?:pr|patch|commit|changeset|change|pull request|mr|merge request)\b|"
     r"^\W{0,4}(?:(?:(?:also|partially) )?(?:fix|fixes|closes|resolves|addresses|implements)\b:? "
     r"(?:\S{0,100}#\d|https?:|an?\b|the\b)|fixed an? (?:minor|small|tiny|typo|broken)\b|"
     r"signed-off-by:|"

@@ -31,8 +31,9 @@ SYSTEMD: Final = Family(
         ),
         Phrase(
             ClueKind.HANG,
-            ".service: Watchdog timeout ",
-            r"(?P<name>[\w@.\\-]{1,200})\.service: (?P<detail>Watchdog timeout \(limit \w{1,20}\))",
+            "atchdog timeout",
+            r"(?P<name>[\w@.\\-]{1,200})\.service:? "
+            r"(?P<detail>(?:Watchdog timeout \(limit \w{1,20}\)|watchdog timeout(?=!)))",
             "serve.service: Watchdog timeout (limit 10s)!",
             of_another=True,
         ),

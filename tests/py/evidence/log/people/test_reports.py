@@ -95,6 +95,7 @@ def crash_in(text: str) -> re.Match[str]:
         "The server keeps restarting every hour",
         "Solver wheel crashes on this CPU",
         "Tracker crash on launch",
+        "Crash camera apps after the video starts",
     ],
 )
 def test_a_title_that_reports(title: str) -> None:
@@ -206,6 +207,9 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         'I get the error "crash: read error" from the tool',
         "SIGSEGV",
         "There is a checkbox on the app crashed dialog.",
+        "Double free is a defect that occurs when a program frees twice. Below, we look at it.",
+        "A double free is a kind of memory corruption",
+        "It is a memory corruption issue that occurs when a program frees twice.",
         "There are no messages in your logs that suggest the server crashed.",
     ],
 )
