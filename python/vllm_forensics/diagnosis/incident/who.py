@@ -40,6 +40,9 @@ _INTERPRETERS: Final = {
 """Who prints such a report of itself, whatever a title says that it ran."""
 _SERVERS: Final = {"ClickHouse": "clickhouse"}
 """The same, of which a stack may tell under which name it runs."""
+_DUMPS: Final = "faulthandler"
+_TYPED: Final = {"<stdin>", "<string>", "<console>"}
+_OF_ENGINE: Final = "EngineDeadError"
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _CHILDREN: Final = {ProcessRole.ENGINE_CORE, ProcessRole.WORKER, ProcessRole.RAY_ACTOR}
@@ -77,7 +80,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
         pid, name = _who_said_so(reading, first)
         # vLLM's names are known; any other class in front of a pid is an actor's.
         role = role_of_name(name) or (ProcessRole.RAY_ACTOR if name else None)
-    role = role or role_of_name(name)
+    role = role or role_of_name(name) or _role_missed(first)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
     by_itself = _OF_ITSELF.get((first.kind, first.source)) or _SERVERS.get(first.source)
@@ -89,14 +92,27 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         titled = name_titled(first, reading)
         name = (None if is_teller(titled, told) else titled) or name or by_itself
-        name = name or _listed(first, reading) or _invoked(told)
+        name = name or _listed(first, reading) or _invoked(told) or _interpreter_of(told)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     return Who(
         pid=pid,
         name=name,
         role=role or (_alone(reading) if is_known else ProcessRole.UNKNOWN),
-        name_certainty=certainty_of(name, told, reading, by_itself),
+        name_certainty=certainty_of(name, told, reading, by_itself or _interpreter_of(told)),
     )
+
+
+def _role_missed(first: Clue) -> ProcessRole | None:
+    """Whom the exception misses with which a client notices an end: vLLM's engine core."""
+    is_echo = first.kind is ClueKind.ECHO and _OF_ENGINE in (first.detail or first.text)
+    return ProcessRole.ENGINE_CORE if is_echo else None
+
+
+def _interpreter_of(told: Sequence[Clue]) -> str | None:
+    """Who writes such a dump, or runs what was typed at a prompt or behind `-c`."""
+    outermost = (clue.python[-1].file for clue in told if clue.python)
+    is_typed = any(file in _TYPED for file in outermost)
+    return "python" if is_typed or any(clue.source == _DUMPS for clue in told) else None
 
 
 def _name_of_stack(told: Sequence[Clue], role: ProcessRole | None) -> str | None:

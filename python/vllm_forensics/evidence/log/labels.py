@@ -72,6 +72,8 @@ _APP: Final = re.compile(
 )
 _PROC_NAME: Final = re.compile(r"\W{0,8}\"(?:procName|app_name)\" ?: ?\"(?P<name>[^\"\\]{1,80})\"")
 _PROC_PID: Final = re.compile(r"\W{0,8}\"pid\" ?: ?(?P<pid>\d{1,9})\b")
+_APPLES: Final = re.compile(r"\s{0,4}Process: {1,20}(?P<name>\S[^\[\]:]{1,60}) \[\d{1,9}\]\s*$")
+"""The first line of macOS's own report, of which somebody showed the stack before."""
 _OF_REPORT: Final = 60
 _APPORT: Final = re.compile(
     r".{0,60}\bapport \(pid \d{1,9}\) .{0,40}: executable: (?:[^\s/]{0,100}/){0,20}"
@@ -102,7 +104,7 @@ def labelled_program(line: str) -> str | None:
     match = _FORM.match(line)
     if match is not None:
         return match["program"]
-    apples = _PROC_NAME.match(line)
+    apples = _PROC_NAME.match(line) or _APPLES.match(line)
     return apples["name"] if apples is not None else None
 
 

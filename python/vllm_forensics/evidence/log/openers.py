@@ -121,7 +121,10 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
     (_listed_stack, (LIST.encode(),)),
-    (_headless_stack, (*_STACKS, HANDLED.encode(), b" pc 00", b" _sigtramp + ")),
+    (
+        _headless_stack,
+        (*_STACKS, HANDLED.encode(), b" pc 00", b" _sigtramp + ", b"libc++abi.dylib "),
+    ),
 )
 """In the order in which they are asked, each with the words of which one stands in the line."""
 NEEDLES: Final = tuple(dict.fromkeys(word for _, needles in _OPENERS for word in needles))

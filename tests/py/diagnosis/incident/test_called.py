@@ -56,7 +56,7 @@ def death(log: str) -> Death:
         # a dump that was opened, a file of tests, a machine, a number, a function
         ("Unhandled exception at 0x000000007057AD90 (Pool.dll) in Poolview.exe.dmp: 0xC0000005: "
          "Access violation reading location 0x0000000000000008.", "Poolview.exe", SURE),
-        ("../pool/tests/test_take.py ..Fatal Python error: Segmentation fault", None, None),
+        ("../pool/tests/test_take.py ..Fatal Python error: Segmentation fault", "python", SURE),
         ("# Exception: process 0 terminated with signal SIGABRT", None, None),
         ("# PoolGroup.quantile segfaults", None, None),
         # a script that tells of its child

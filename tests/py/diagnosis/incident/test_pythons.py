@@ -412,3 +412,52 @@ def test_a_client_that_lost_its_raylet_did_not_die_first() -> None:
 )
 def test_who_is_called_is_not_who_died(words: str, name: str | None) -> None:
     assert death(f"{words}\n```\npure virtual method called\n```\n").name == name
+
+
+def test_a_client_misses_its_engine_core() -> None:
+    first = death(
+        "(EngineCore pid=501) INFO 06-22 11:29:08 [executor.py:426] Executor: waiting for worker\n"
+        "(APIServer pid=1) ERROR 06-22 11:29:08 [async_llm.py:704] Traceback (most recent call "
+        "last):\n"
+        '(APIServer pid=1) ERROR 06-22 11:29:08 [async_llm.py:704]   File "/opt/vllm/client.py", '
+        "line 1061, in get_output_async\n"
+        "(APIServer pid=1) ERROR 06-22 11:29:08 [async_llm.py:704]     raise "
+        "self._format_exception(outputs) from None\n"
+    )
+
+    assert (first.pid, first.role) == (501, ProcessRole.ENGINE_CORE)
+    assert first.cause.kind is CauseClass.UNKNOWN
+
+
+def test_what_was_typed_is_python() -> None:
+    frames = '  File "<stdin>", line 1, in <module>\n  File "/opt/pool.py", line 7, in take\n'
+    raised = f"Traceback (most recent call last):\n{frames}    go()\nKeyError: 'x'\n"
+    dump = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x0000f1 (most recent call "
+    dump += 'first):\n  File "/opt/app/lib/python3.11/site-packages/pool.py", line 7 in take\n'
+
+    assert death(raised).name == "python"
+    assert death(dump).name == "python"
+    assert death(dump).name_certainty is Certainty.PROVED
+
+
+def test_a_path_that_a_page_broke_is_no_program() -> None:
+    first = death(
+        "# It crashes\n\n#0  0x00007fffd73de7e3 in pool::take () from /opt/lib/python3.6/"
+        "site-packages/pool_ext-0.1.egg/pool_ext\n/lib/libpool_client.so\n"
+        "#1  0x00007fffd73dd24b in pool::release () from /opt/lib/libpool_client.so\n"
+    )
+
+    assert (first.name, first.function) == (None, "pool::take")
+
+
+def test_macos_tells_an_uncaught_exception_also_without_the_stacks_head() -> None:
+    first = death(
+        "Here is the call stack from the crash report:\n\n"
+        "7 libc++abi.dylib 0x00007fff6e660f86 __cxxabiv1::failed_throw(__cxa_exception) + 27\n"
+        "8 libc++abi.dylib 0x00007fff6e653f99 __cxa_throw + 113\n"
+        "9 libpool_cpu.dylib 0x0000000125ae3a5e pool::Arena::Arena(unsigned long) + 462\n\n"
+        "Process: Pool View [42]\nUser ID: 501\n"
+    )
+
+    assert (first.cause.kind, first.signal) == (CauseClass.ABORT_EXCEPTION, "SIGABRT")
+    assert (first.name, first.function) == ("Pool View", "pool::Arena::Arena")

@@ -26,6 +26,11 @@ _SIGTRAMP: Final = re.compile(
     r"\s*\d{1,3} {1,4}libsystem_\w{1,20}\.dylib {1,20}0x[0-9a-f]{8,16} _sigtramp \+ \d"
 )
 """macOS' way back from a handler, which printed its own frames above."""
+_THROWN: Final = re.compile(
+    r"\s*[1-9]\d? {1,8}libc\+\+abi\.dylib {1,20}0x[0-9a-f]{8,16} "
+    r"(?:__cxxabiv1::failed_throw|std::__terminate|abort_message|default_terminate_handler)"
+)
+"""macOS' C++ runtime, which ends a program for an exception that nobody catches."""
 _TOMBSTONE: Final = re.compile(
     r".{0,80}?\b[AFI][/ ]DEBUG {0,4}(?:\([ \d]{1,9}\))?: {1,8}#\d{2,3} {1,3}pc [0-9a-f]{8,16} "
 )
@@ -62,6 +67,9 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
         clue = replace(clue_at(line, ClueKind.STACK, "ray"), signal="SIGABRT")
     elif _TOMBSTONE.match(f"{line.name}: {line.text}") is not None:
         clue = clue_at(line, ClueKind.SIGNAL, "Android")
+    elif _THROWN.match(line.text) is not None:
+        thrown = replace(clue_at(line, ClueKind.ABORT, "the C++ runtime"), signal="SIGABRT")
+        clue = replace(thrown, detail="an exception of C++ that nobody caught")
     elif _CUT.match(line.text) is not None:
         clue = clue_at(line, ClueKind.STACK, "a debugger")
     elif _TENSORRT.match(line.text) is not None:

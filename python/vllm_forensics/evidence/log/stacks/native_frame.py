@@ -51,6 +51,8 @@ _NO_FUNCTION: Final = (
 """What else has a symbol."""
 
 
+_CUT_PATH: Final = re.compile(r"/(?:site|dist)-packages/(?:[^/]{1,100}/){0,8}[^/.]{1,80}$")
+"""The folder in which a page broke the path of an extension of Python's."""
 _OF_PYTHON: Final = re.compile(r"\) at (?:\S{0,200}/)?(?:Objects|Python)/\w{1,40}\.c:\d")
 """A debugger names the interpreter's own sources, and no module: those are the program's."""
 _PYTHON: Final = "python"
@@ -130,6 +132,8 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
         function = demangle(function) or function
     program = groups.get("program")
     module = (program or groups.get("module") or "").strip() or None
+    if module is not None and _CUT_PATH.search(module) is not None:
+        module = None
     if pc is not None and function is None:  # within its library
         offset = hex(int(pc, 16))
     file, line = groups.get("file"), int(groups.get("line") or 0)

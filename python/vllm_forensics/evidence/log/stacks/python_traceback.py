@@ -75,6 +75,10 @@ _ECHO_MESSAGES: Final = re.compile(
 )
 
 
+_HELPED: Final = re.compile(r"\s{1,20}raise self\._format_exception\(outputs\) from None")
+"""How vLLM's client raises that its engine is dead."""
+
+
 class TracebackBlock:
     """One traceback, while it is read."""
 
@@ -214,6 +218,8 @@ class TracebackBlock:
         """The exception of a traceback that ends in the line that raises it."""
         match = _RAISE.match(self._end.text) if self._end is not None else None
         raised = match["type"] if match is not None else self._named
+        if self._end is not None and _HELPED.match(self._end.text) is not None:
+            raised = "EngineDeadError"
         if raised is None or self._end is None or self.is_group or not self._frames:
             return None
         name = raised.rpartition(".")[2]
