@@ -28,8 +28,10 @@ _NOBODYS: Final = re.compile(
     r"test_\w+\.py|\w+_test\.py|(?i:(?:hw)?[auktml]{1,2}san|gpt-?neox)"
 )
 """No process is called so, unless a record of its own says it."""
-_BLANKS: Final = re.compile(r"v?\d+(?:\.\d+)*|(?i:x{3,}|full-path-to.*|your[-_].*)")
-"""A number, a version, or what was put in a name's place."""
+_BLANKS: Final = re.compile(
+    r"v?\d+(?:\.\d+)*|0[\dA-Fa-f]{7,15}|(?i:x{3,}|full-path-to.*|your[-_].*)"
+)
+"""A number, an address, a version, or what was put in a name's place."""
 _LAUNCHERS: Final = frozenset(
     {
         "env", "gdb", "mpiexec", "mpirun", "nice", "nohup", "orterun", "srun", "stdbuf", "strace",

@@ -17,7 +17,7 @@ _OF_CLASS: Final = re.compile(
 )
 _ERRORS: Final = re.compile(r"\w{0,80}(?:Exception|Error|EnforceNotMet)")
 _FATAL_LOGGERS: Final = re.compile(
-    r"(?i:\w{0,60}(?:fatal|logmessage|log(?:entry|finisher)|check_?(?:fail|error|op)|assert)\w{0,40})|"
+    r"(?i:\w{0,60}(?:fatal|logmessage|log(?:entry|finisher)|notreached|check_?(?:fail|error|op)|assert)\w{0,40})|"
     r"\w{0,60}Log"
 )
 """Objects that write a message when they are destroyed, and then may end the program."""
@@ -25,6 +25,10 @@ _FAILED_CHECKS: Final = re.compile(
     r"(?i)\w{0,20}(?:assert(?:ion)?|check|verify|invariant)_?(?:verify_?)?failed\w{0,20}"
 )
 """A program's own function for what did not hold."""
+_SCOPES: Final = re.compile(r"::|\.")
+_LOGS_OF_ENDS: Final = re.compile(
+    r"(?i)\w{0,30}(?:log(?:message)?fatal|fatallog(?:message)?)\w{0,20}"
+)
 _RUSTS: Final = re.compile(
     r"core::(?:panicking|(?:option|result)::(?:unwrap|expect)_failed)|rust_begin_unwind|"
     r"std::panicking::(?:rust_panic|begin_panic|default_hook)"
@@ -33,18 +37,28 @@ _RUSTS: Final = re.compile(
 _V8S: Final = re.compile(
     r"v8::(?:Utils::Report(?:OOM|Api)Failure|internal::(?:V8|Heap)::FatalProcessOutOfMemory)"
 )
-_FAILS: Final = re.compile(
-    r"(?i)_{0,3}(?:[a-z0-9]{1,20}_){0,3}(?:"
-    r"fail(?:ed|ure|_?fast)?|die|croak|panic\w{0,20}|crash|abort\w{0,20}|terminate\w{0,20}|"
-    r"(?:re)?throw\w{0,60}|raise\w{0,30}|unreachable\w{0,20}|error|"
-    r"(?:report|handle|on|log)_?(?:fatal|error|bug|fail|panic|assert|oom|unhandled|alloc)\w{0,40}|"
-    r"\w{0,40}fatal_?(?:error|exit|abort|log|message|msg|handler|callback)?|"
-    r"(?:error|fatal|err)_?(?:exit|abort|die|fatal)\w{0,20}|"
-    r"\w{0,40}(?:assert|check|verify|ensure|expect|require|invariant|contract|precondition)_?"
-    r"(?:fail|fatal|error|violat)\w{0,40}|\w{0,40}out_?of_?memory\w{0,40})"
-)
-"""How functions are called that end a program, or that call what does."""
-
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ENDINGS: Final = frozenset(
+    {
+        "abort", "aborted", "crash", "croak", "die", "fail", "failed", "fatal", "fatalf",
+        "fatalln", "noreturn", "panic", "panicf", "terminate", "unreachable",
+    }
+)  # fmt: skip
+"""What a function does that ends a program, and calls nothing but what does."""
+_THROWS: Final = frozenset({"throw", "raise", "rethrow"})
+_TELLS: Final = frozenset({"check", "handle", "issue", "log", "on", "report", "signal"})
+_OF_ERRORS: Final = ("assert", "asserted", "assertion", "error", "errors", "exception")
+"""What such a function tells: how its name's last word ends, `PetscError`."""
+_OF_FAILURES: Final = frozenset({*_OF_ERRORS, "bug", "failure", "oom", "overflow", "violation"})
+_BESIDE: Final = frozenset(
+    {
+        "and", "at", "callback", "cb", "check", "code", "error", "ex", "exception", "exit", "f",
+        "fast", "fmt", "function", "handler", "helper", "hook", "host", "if", "impl", "info",
+        "internal", "location", "log", "message", "msg", "now", "on", "or", "printf", "process",
+        "reason", "signal", "unwind", "v", "with",
+    }
+)  # fmt: skip
+"""What may stand behind it, and adds nothing."""
 _WAITS: Final = re.compile(
     r"_{0,3}(?:GI_{1,3}|libc_|internal_)?(?:p?poll(?:_chk)?|epoll_p?wait\d?|p?select|read|(?:clock_)?nanosleep|"
     r"futex_(?:abstimed_)?wait\w{0,40}|do_futex_wait\w{0,20}|sem_(?:timed)?wait|"
@@ -64,7 +78,8 @@ def ends_a_program(function: str) -> bool:
     if _RUSTS.match(function) is not None or _V8S.match(function) is not None:
         return True
     name = plain_name(function)[-_MAX_NAME:]
-    if _FAILED_CHECKS.fullmatch(name.rsplit("::", 1)[-1]) is not None:
+    *scopes, last = _SCOPES.split(name)
+    if _FAILED_CHECKS.fullmatch(last) or any(map(_LOGS_OF_ENDS.fullmatch, scopes)):
         return True
     member = _OF_CLASS.search(name)
     if member is None:
@@ -78,10 +93,23 @@ def ends_a_program(function: str) -> bool:
 def is_called_to_fail(function: str) -> bool:
     """Does a function's name say that it fails, so that right above abort() it is no place?
 
-    `ns::report_fatal_error`, `throw_out_of_range`, `rb_raise`.
+    `ns::report_fatal_error`, `throwOutOfRange`, `rb_raise`, `log.Fatalf`. What it fails at makes it
+    a function of its own: `abort_transaction`, `error_count`.
     """
-    name = plain_name(function)[-_MAX_NAME:].rsplit("::", 1)[-1]
-    return _FAILS.fullmatch(name) is not None
+    name = _SCOPES.split(plain_name(function)[-_MAX_NAME:])[-1]
+    words = [word.lower() for word in _WORDS.findall(name)]
+    while len(words) > 1 and words[-1] in _BESIDE - {"error", "exception"}:
+        words.pop()
+    if not words:
+        return False
+    last = words[-1]
+    if last.endswith(_OF_ERRORS) or last in _OF_FAILURES | _ENDINGS | _THROWS:
+        return True
+    if words[0] in _THROWS or words[-3:] == ["out", "of", "memory"]:
+        return True
+    if words[0] in _TELLS:
+        return not (_ENDINGS | _OF_FAILURES).isdisjoint(words[1:])
+    return last in _BESIDE and words[-2:-1] != [] and words[-2] in _ENDINGS
 
 
 def is_wait(function: str) -> bool:

@@ -170,7 +170,9 @@ def fault_index(calls: tuple[NativeCall, ...]) -> int:
 
 def _below_a_check(calls: tuple[NativeCall, ...], start: int) -> int:
     """Where the caller of a failed check stands that aborted, or threw what nobody caught."""
-    gave_up = any(_GIVES_UP.match(call.function or "") for call in calls[:_DEEP_HANDLER])
+    # what ended it stands below a handler, else the handler gave up
+    below = calls[_above_the_signal(calls) : _DEEP_HANDLER]
+    gave_up = any(_GIVES_UP.match(call.function or "") for call in below)
     for at in range(start, len(calls) - 1):
         name = calls[at].function or ""
         if (

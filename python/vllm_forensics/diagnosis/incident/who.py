@@ -47,7 +47,7 @@ _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
 """What a parent calls all of its children."""
 _CHILDREN: Final = {ProcessRole.ENGINE_CORE, ProcessRole.WORKER, ProcessRole.RAY_ACTOR}
 _NUMBER: Final = re.compile(r"\d+")
-_ASKED: Final = re.compile(r"(?P<name>\S{1,40}) invoked oom-killer: ")
+_ASKED: Final = re.compile(r"(?P<name>\S[^:]{0,39}?) invoked oom-killer: ")
 _FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
 """What a process says of itself."""
 

@@ -74,6 +74,7 @@ def death(log: str) -> Death:
         ("Jun 08 14:08:55 host1 kernel: pool_worker_thr[4251]: segfault at 0 ip 0000000000000000\n"
          "Jun 08 14:09:43 host1 systemd-coredump[9559]: Process 4242 (pool) of user 2328 dumped "
          "core.", "pool", SURE),
+        ("pool take invoked oom-killer: gfp_mask=0x24000c0, order=0", "pool take", LIKELY),
         # words of an address
         ("The data is here: https://pool.example.com/segfault.html\n"
          "# Crash when reading\n\nIt fails with a segmentation fault.", None, None),

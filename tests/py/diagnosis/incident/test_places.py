@@ -26,6 +26,7 @@ def death(log: str) -> Death:
         ("ns::ParseError::ParseError(std::string const&)", True),
         ("ns::PoolException<int>::PoolException", True),
         ("core::result::unwrap_failed", True),
+        ("ns::detail::LogFatal::Entry::Finalize()", True),
         ("v8::Utils::ReportOOMFailure(v8::internal::Isolate*, char const*, bool)", True),
         ("ns::Logger::~Logger()", False),
         ("ns::Pool::~Pool()", False),
@@ -46,6 +47,17 @@ def test_what_ends_a_program_is_known_by_its_form(function: str, is_end: bool) -
         ("rb_raise", True),
         ("mongo::invariantFailed", True),
         ("error_exit", True),
+        ("log.(*Logger).Fatalf", True),
+        ("System.Environment.FailFast", True),
+        ("ns::throwOutOfRange", True),
+        ("js::ReportOutOfMemory", True),
+        ("WTFCrashWithInfo(int, char const*)", True),
+        ("PetscError", True),
+        ("abortTransaction", False),
+        ("ns::throttle", False),
+        ("ns::take_debug", False),
+        ("ns::bloom", False),
+        ("ns::error_count", False),
         ("ns::check_lint_name", False),
         ("ns::errors_seen", False),
         ("ns::failover", False),
@@ -105,6 +117,20 @@ def test_a_fault_in_a_function_with_such_a_name_is_its_own() -> None:
     )
 
     assert first.function == "ns::abort_transaction"
+
+
+def test_a_handler_that_gave_up_is_no_reason() -> None:
+    first = death(
+        "Program received signal SIGABRT, Aborted.\n"
+        "#0  0x00007f1be0001111 in raise () from /lib64/libc.so.6\n"
+        "#1  0x00007f1be0001112 in abort () from /lib64/libc.so.6\n"
+        "#2  0x00007f1be0001113 in ns::crash_handler (s=11) at src/handler.c:9\n"
+        "#3  <signal handler called>\n"
+        "#4  0x00007f1be0001234 in ns::parse_error (t=0x0) at src/pool.c:88\n"
+        "#5  0x00007f1be0005678 in ns::take () at src/serve.c:12\n"
+    )
+
+    assert first.function == "ns::parse_error"
 
 
 def test_below_abort_it_is_none() -> None:

@@ -151,7 +151,9 @@ KERNEL: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             " invoked oom-killer: ",
-            r"(?P<detail>\S{1,40} invoked oom-killer: .{1,120})",
+            # a thread's name may hold a blank
+            r"(?P<detail>(?:(?:^|(?<=[\]:] ))[^\s:\[\]][^:\[\]]{0,14}|\S{1,40}) "
+            r"invoked oom-killer: .{1,120})",
             "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
             signal="SIGKILL",
             of_another=True,
