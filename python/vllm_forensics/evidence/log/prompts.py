@@ -117,14 +117,17 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
     """The program of the nearest command above a line; None where that only starts or shows."""
     for line in reversed(lines[max(0, at - _REACH) : at]):
         line = _TAGS.sub("", line) if "</" in line else line
-        match = _PROMPT.match(line) or _ENVIRONMENT.match(line)
+        typed = _PROMPT.match(line)
+        match = typed or _ENVIRONMENT.match(line)
         if match is not None and _ASKS.match(match["command"]) is not None:
             continue
         if match is not None:
-            return program_of_command(match["command"])
+            name = program_of_command(match["command"])
+            return name if name is None or typed is not None else somebody(name)
         for form in (_ECHOED, _ANNOUNCED, _STEP):
             if (said := form.match(line)) is not None:
-                return program_of_command(said["command"])
+                name = program_of_command(said["command"])
+                return somebody(name) if name is not None else None
         if (launches := _LAUNCHES.match(line)) is not None:
             launched = _launched(launches["command"].rstrip("`"))
             if launched is not None:
@@ -145,7 +148,7 @@ def _program_of_one(command: str) -> str | None:
         return _launched(command[program.start() :])
     if program is None or program["name"] in _OTHERS:
         return None
-    return None if _NO_PROGRAM.match(program["name"]) is not None else somebody(program["name"])
+    return None if _NO_PROGRAM.match(program["name"]) is not None else program["name"]
 
 
 def _launched(command: str) -> str | None:

@@ -507,3 +507,9 @@ def test_a_step_of_a_runner_names_what_it_runs() -> None:
         "python3"
     )
     assert death("Run the tests\n1 item\n\nSegmentation fault (core dumped)\n").name is None
+
+
+def test_a_command_behind_a_prompt_may_be_called_like_an_adjective() -> None:
+    log = "$ surreal start -b 0.0.0.0:8008\nAborted (core dumped)\n"
+
+    assert death(log).name == "surreal"
