@@ -38,6 +38,8 @@ _BESIDE: Final = 12
 """So far from a record the stack that it speaks of begins."""
 _RAISERS: Final = re.compile(r"(?i)kernelbase(?:\.dll)?$")
 _IMPORT: Final = "<frozen importlib"
+_NO_PLACE: Final = re.compile(r"JavaScript heap out of memory")
+"""Whoever asks last for what is used up has no part in it."""
 _STARTERS: Final = re.compile(
     r"(?:.{0,200}/multiprocessing/process\.py|.{0,200}/threading\.py|.{0,200}/runpy\.py|"
     r"<frozen runpy>|.{0,200}/concurrent/futures/(?:process|thread)\.py)"
@@ -98,6 +100,8 @@ def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
     if cause.kind not in _WHERE_COUNTS:
         # its own words: there it gave up, whoever is to blame
         return asserted_place(told) if told[0].kind is ClueKind.ABORT else None
+    if _NO_PLACE.search(cause.detail) is not None:
+        return None
     stacks = [_own_part(clue, cause) for clue in told if not _is_anothers(clue.native, cause)]
     programs = {clue.name for clue in told if clue.native and clue.name is not None}
     found = (*_found(place_of, stacks), *_found(last_resort, stacks))
@@ -107,8 +111,10 @@ def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
 
 def _with_source(place: NativeCall | None, asserted: NativeCall | None) -> NativeCall | None:
     """The place; with the source that an assertion in the same function tells, or that alone."""
-    if place is None or asserted is None or place.function is None or place.file is not None:
+    if place is None or asserted is None or place.file is not None:
         return place or asserted
+    if place.function is None:
+        return asserted  # a list of modules begins with the one that only reports
     is_same = (asserted.function or "").endswith(place.function)
     return replace(place, file=asserted.file, line=asserted.line) if is_same else place
 

@@ -26,7 +26,8 @@ _VENDOR: Final = re.compile(
     r"(?P<own>[a-z]\w{0,30}-[\w-]{1,40})/[\w/-]{1,120}\.[\w(]"
 )
 """Go's standard packages have no dash in their names, those of others a domain before them."""
-_INTERPRETERS: Final = re.compile(r"(Perl|zend|rb|Rf)_\w")
+_INTERPRETERS: Final = re.compile(r"(Perl|zend|rb|Rf|node)(?:_\w|(?<=node)::\w)")
+_OF_FUNCTIONS: Final = {"Perl": "perl", "zend": "php", "rb": "ruby", "Rf": "R", "node": "node"}
 _OUTERMOST_OF_WINDOWS: Final = ("kernel32", "ntdll")
 _EXE: Final = re.compile(
     r"(?i:(?P<exe>[\w.+ -]{1,80}\.exe))|(?P<editor>UE4Editor|UnrealEditor)(?:[_-].{1,80})?"
@@ -95,7 +96,7 @@ def _interpreter(calls: Sequence[NativeCall]) -> str | None:
     """The interpreter whose functions stand in a debugger's stack without a library's name."""
     own = (call.function or "" for call in calls if call.module is None)
     found = next(filter(None, map(_INTERPRETERS.match, own)), None)
-    return {"Perl": "perl", "zend": "php", "rb": "ruby", "Rf": "R"}[found[1]] if found else None
+    return _OF_FUNCTIONS[found[1]] if found else None
 
 
 def _mains(calls: Sequence[NativeCall]) -> Iterator[str]:

@@ -20,6 +20,10 @@ _NAMED: Final = r"(?!(?:file|line|at|in)\b)[A-Za-z_~][\w:~]{0,120}"
 _BEHIND: Final = (
     # glibc's assert() puts the function between the line and its condition
     re.compile(r": ?(?P<function>[^`'\"]{1,600}?): ?Assertion [`']"),
+    # the same in other languages
+    re.compile(
+        rf": ?(?P<function>{_NAMED}): (?:la )?[\w'\u2019]{{2,20}} [\"'`\u00ab\u201c\u201e(]"
+    ),
     # `line 12, function take()`, `(line 12), in function "take"`, `12[:3], in function 'take'`
     re.compile(
         r"(?:\[:\d{1,5}\])?[)\]]?[:,.]? {0,2}(?:in )?(?:[Ff]unction|func)[:=]? ?[`'\"]?"
@@ -53,6 +57,7 @@ _THROWERS: Final = (
     # `assert failed: take pool.c:88`
     re.compile(rf"(?i:assert(?:ion)?) failed: (?P<function>{_NAMED}) $"),
 )
+_FRAME: Final = re.compile(r"\s{0,8}#\d{1,3} ")
 _MEMBER: Final = re.compile(r"[\w~:<>]{1,160}$")
 _TEMPLATE: Final = re.compile(r"<[^<>]{0,200}>")
 
@@ -64,9 +69,7 @@ def asserted_place(told: Sequence[Clue]) -> NativeCall | None:
 
 def _places(told: Sequence[Clue]) -> Iterator[NativeCall]:
     for clue in told:
-        # a debugger's frame is no word of who gave up
-        text = "" if clue.source == "a debugger" else clue.text
-        words = f"{text}\n{clue.detail or ''}" if clue.kind is ClueKind.ABORT else ""
+        words = _words(clue) if clue.kind is ClueKind.ABORT else ""
         match = _IN_FILE.search(words) or _SOURCE.search(words)
         if match is not None:
             told_there = match.groupdict().get("function")
@@ -76,6 +79,12 @@ def _places(told: Sequence[Clue]) -> Iterator[NativeCall]:
                 file=match["file"],
                 line=int(match["line"]),
             )
+
+
+def _words(clue: Clue) -> str:
+    """What it said; the source in a debugger's frame is that of the function which ended it."""
+    line = "" if _FRAME.match(clue.text) is not None else f"{clue.text}\n"
+    return f"{line}{clue.detail or ''}"
 
 
 def _behind(words: str, end: int) -> str | None:

@@ -38,7 +38,7 @@ def without_strangers(reading: IncidentReading) -> IncidentReading:
         name
         for name in (
             *(one.name for one in reading.processes),
-            *(name for clue in told for name in (clue.name, clue.writer)),
+            *(name for clue in told for name in (clue.name, clue.writer, clue.source)),
         )
         if name is not None
     )

@@ -21,16 +21,8 @@ _LOGS: Final = (
     r"folly::(?:symbolizer|Log|logging|fatal)"
 )
 """glog's and folly's own frames, where they print a failed check or handle a signal."""
-_LOGGERS: Final = (
-    r"(?:[\w~]{1,60}::(?:\(anonymous namespace\)::)?){0,6}(?:"
-    r"(?:\w{0,30}(?:Log(?![a-z])|Check(?![a-z])|Assert|Fatal)\w{0,30}?|(?:Error|Message))"
-    r"(?:Message|Fatal|Logger|Stream|Voidify|Entry|Failure|Fail|Finali[sz]er|Helper)\w{0,20}::"
-    r"(?:~\w|[Ff]ail|[Ff]lush|[Ff]inish|[Ff]inali|[Ss]end|[Ll]og|[Dd]ie|[Cc]rash|HandleFatal|Abort)"
-    r")"
-)
-"""A logger of fatal errors, whosever: its destructor ends the program for who failed a check."""
 _HANDLERS: Final = re.compile(
-    rf"(?:absl::|{_LOGS}|{_LOGGERS}|std::|boost::(?:throw_exception|wrapexcept|exception_detail)|"
+    rf"(?:absl::|{_LOGS}|std::|boost::(?:throw_exception|wrapexcept|exception_detail)|"
     r"TVMFFI(?:SegFault|Backtrace|Traceback)|"
     r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
     r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
@@ -38,7 +30,7 @@ _HANDLERS: Final = re.compile(
     r"c10::(?:Error|detail::torch|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
     r"_?rust_|_{0,2}rustc::|core::|panicking::|(?:option::Option|result::Result)<|sys_common::|sys::backtrace|"
     r"<(?:std|core|alloc)::|(?:internal/)?runtime(?:/[a-z]{2,12}){0,2}\.|"
-    r"sync\.(?:fatal|throw|\(\*)|panic$|__kmp_(?:abort|fatal)|"
+    r"sync\.(?:fatal|throw|\(\*)|(?:[\w.-]{1,60}/){1,10}k?log(?:rus)?(?:/v\d)?\.|panic$|__kmp_(?:abort|fatal)|"
     r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
     r"node::(?:Abort|(?:On)?FatalError|OOMErrorHandler|errors::TryCatchScope)|"
     r"Builtins_\w|v8::internal::(?:FunctionCallbackArguments::|Builtin_\w|Execution::|"
@@ -96,7 +88,7 @@ _HANDLING: Final = re.compile(
     r"_?(?:action_)?"
     r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
     r"seg_?fault|fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
-    r"\w*assert(?:ion)?_?fail(?:ed|ure)?\w*"
+    r"\w*(?:assert(?:ion)?|check_?verify)_?fail(?:ed|ure)?\w*"
 )
 """A handler's frame, by what it is called in most programs."""
 _TRAMPOLINES: Final = re.compile(

@@ -38,7 +38,7 @@ _INTERPRETERS: Final = {
     "Java": "java",
 }
 """Who prints such a report of itself, whatever a title says that it ran."""
-_SERVERS: Final = {"ClickHouse": "clickhouse"}
+_SERVERS: Final = {"ClickHouse": "clickhouse", "PHP-FPM": "php-fpm"}
 """The same, of which a stack may tell under which name it runs."""
 _DUMPS: Final = "faulthandler"
 _TYPED: Final = {"<stdin>", "<string>", "<console>"}

@@ -33,6 +33,7 @@ from vllm_forensics.evidence.log.writers.languages import (
     ANDROID,
     BACKWARD,
     FRAMEWORKS,
+    GO,
     JAVA,
     JULIA,
     NODE,
@@ -43,7 +44,7 @@ from vllm_forensics.evidence.log.writers.languages import (
 )
 from vllm_forensics.evidence.log.writers.launchers import BATCH, MACHINE, ROBOTS
 from vllm_forensics.evidence.log.writers.listings import LISTINGS
-from vllm_forensics.evidence.log.writers.masters import MASTERS
+from vllm_forensics.evidence.log.writers.masters import MASTERS, PHP_FPM
 from vllm_forensics.evidence.log.writers.oops import KERNELS
 from vllm_forensics.evidence.log.writers.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.writers.runtimes import CXX, HANDLERS, PANICS
@@ -74,7 +75,7 @@ FAMILIES: Final = (
     FATAL_LOGS, JAVA, JULIA, NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL,
     COMPILERS, BROWSERS, CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS,
     INTERPRETERS, DOTNET, DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,
-    EMBEDDED,
+    EMBEDDED, PHP_FPM, GO,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

@@ -13,6 +13,7 @@ from vllm_forensics.evidence.log.phrases import clue_at
 from vllm_forensics.evidence.log.stacks import faulthandler, py_spy, python_traceback
 from vllm_forensics.evidence.log.stacks.debugger_python import HEADING
 from vllm_forensics.evidence.log.stacks.faulthandler import FaultBlock, open_fault
+from vllm_forensics.evidence.log.stacks.goroutine import GO, GOROUTINE
 from vllm_forensics.evidence.log.stacks.headless import open_headless_stack
 from vllm_forensics.evidence.log.stacks.json_frames import LIST
 from vllm_forensics.evidence.log.stacks.native_stack import (
@@ -107,6 +108,13 @@ def _listed_stack(line: LogLine, block: Block | None) -> Block | None:
     return opened if opened.has_frames else None
 
 
+def _gos_fatal(line: LogLine, block: Block | None) -> Block | None:
+    """A goroutine's stack; Go's loggers print it where a fatal message ends the program."""
+    if block is not None or GOROUTINE.match(line.text) is None:
+        return None
+    return NativeBlock(clue_at(line, ClueKind.STACK, GO))
+
+
 def _headless_stack(line: LogLine, block: Block | None) -> Block | None:
     return open_headless_stack(line) if block is None else None
 
@@ -121,6 +129,7 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_headless, python_traceback.FRAMES),
     (_lone_stack, _STACKS),
     (_listed_stack, (LIST.encode(),)),
+    (_gos_fatal, (b" [running]:",)),
     (
         _headless_stack,
         (*_STACKS, HANDLED.encode(), b" pc 00", b" _sigtramp + ", b"libc++abi.dylib "),

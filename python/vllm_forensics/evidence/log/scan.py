@@ -33,6 +33,7 @@ from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
 from vllm_forensics.evidence.log.stacks import python_traceback
 from vllm_forensics.evidence.log.stacks.faulthandler import FaultBlock
+from vllm_forensics.evidence.log.stacks.goroutine import with_messages
 from vllm_forensics.evidence.log.stacks.native_stack import (
     NativeBlock,
     is_own_frame,
@@ -186,7 +187,7 @@ class _Scanner:
         clues = with_forms(clues, text)
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), text)
-        printed = with_sources(printed, text)
+        printed = with_messages(with_sources(printed, text), text)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(printed, text)

@@ -185,3 +185,45 @@ def test_a_launcher_ends_the_others_for_the_rank_that_faulted() -> None:
     )
 
     assert death.signal == "SIGSEGV"
+
+
+def test_gdb_shows_the_source_of_a_failed_assertion_among_arguments() -> None:
+    death = _death(
+        "#0  0x00007f3bdfc3ccc9 in __GI_raise (sig=sig@entry=6) at ../sysdeps/raise.c:56\n"
+        "#1  0x00007f3bdfc400d8 in __GI_abort () at abort.c:89\n"
+        "#2  0x00007f3bdfc35c32 in __GI___assert_fail (assertion=0x7f3b96983588 "
+        '"left == right", file=0x7f3b969834d8 "db/take.cc", line=321, \n'
+        '    function=0x7f3b96985260 "void ns::Pool::take(const ns::Slice&)") at assert.c:101\n'
+    )
+
+    assert (death.function, death.file, death.line) == ("ns::Pool::take", "db/take.cc", 321)
+
+
+def test_the_c_library_speaks_other_languages() -> None:
+    death = _death(
+        'serve: res_query.c:262: __libc_query: asserzione "(hp != NULL)" non riuscita.\n'
+    )
+
+    assert (death.name, death.function, death.file) == ("serve", "__libc_query", "res_query.c")
+
+
+def test_a_fatal_message_of_gos_loggers_ends_the_program() -> None:
+    death = _death(
+        "F171122 10:36:45.864086 115 storage/store.go:3662  [n1] while committing: block gone\n"
+        "goroutine 115 [running]:\n"
+        "example.org/pool/pkg/util/log.getStacks(0x33eef00, 0x14f9621828e10d15)\n"
+        "\t/go/src/example.org/pool/pkg/util/log/clog.go:833 +0xcf\n"
+        "example.org/pool/pkg/util/log.Fatalf(0x2f27ac0, 0xc420d04000)\n"
+        "\t/go/src/example.org/pool/pkg/util/log/log.go:56 +0x8c\n"
+    )
+
+    assert death.cause.detail.endswith("block gone")
+    assert (death.file, death.line) == ("storage/store.go", 3662)
+
+
+def test_the_stack_of_a_living_goroutine_is_no_death() -> None:
+    reading = parse_incident_log(
+        [b"goroutine 1 [running]:\nmain.dump(0x1)\n\t/src/main.go:88 +0xcf\n"]
+    )
+
+    assert explain_incident(reading, "log") is None

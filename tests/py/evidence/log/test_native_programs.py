@@ -378,3 +378,60 @@ def test_lldb_names_its_program_by_what_it_debugs_and_by_its_module() -> None:
 @pytest.mark.parametrize("title", ["Mac OS crash (EXC_BAD_ACCESS)", "Closing it caused DB crash"])
 def test_a_system_or_a_database_is_no_programs_name(title: str) -> None:
     assert incident_of(f"# {title}", "Segmentation fault (core dumped)").first_death.name is None
+
+
+def test_openfoams_ranks_tell_where_they_faulted() -> None:
+    death = incident_of(
+        "[2] #0  Foam::error::printStack(Foam::Ostream&) addr2line failed",
+        "[2] #1  Foam::sigSegv::sigHandler(int) addr2line failed",
+        "[2] #2  ? addr2line failed",
+        "[2] #3  Foam::Pool<Foam::face>::take(int) addr2line failed",
+        "[2] #5  Foam::Pool<Foam::face>::serve(int, int) addr2line failed",
+    ).first_death
+
+    assert (death.signal, death.function, death.name) == (
+        "SIGSEGV",
+        "Foam::Pool<Foam::face>::take",
+        None,
+    )
+
+
+def test_php_fpm_and_v8_are_known_by_their_own_lines() -> None:
+    php = incident_of(
+        "WARNING: [pool www] child 55681 exited on signal 11 (SIGSEGV) after 14 seconds from start"
+    ).first_death
+    v8 = incident_of(
+        "[6904:0000029E16A50000]  1889696 ms: Scavenge 2043.3 (2047.8) -> 2042.0 (2048.3) MB",
+        "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+        " 1: 00007FF71AD3B106 node::OnFatalError+1318",
+        " 2: 00007FF71B6E8077 EVP_PKEY_asn1_set_get_priv_key+463063",
+    ).first_death
+
+    assert (php.name, php.pid) == ("php-fpm", 55681)
+    assert (v8.name, v8.pid, v8.function) == ("node", 6904, None)
+
+
+def test_unreals_list_of_modules_says_less_than_its_assertion() -> None:
+    death = incident_of(
+        "Assertion failed: Index >= 0 [File:D:/Build/Engine/Private/Pool.cpp] [Line: 1897]",
+        "",
+        "UE4Editor_Core",
+        "UE4Editor_Engine",
+        "UE4Editor",
+        "kernel32",
+        "ntdll",
+    ).first_death
+    fatal = incident_of(
+        "LowLevelFatalError [File:G:\\Engine\\Pool.cpp] [Line: 88] gone"
+    ).first_death
+
+    assert (death.name, death.line) == ("UE4Editor", 1897)
+    assert (fatal.file, fatal.line) == ("G:\\Engine\\Pool.cpp", 88)
+
+
+def test_a_panics_hook_may_tell_only_its_place() -> None:
+    death = incident_of(
+        "called `Option::unwrap()` on a `None` value", "Panicked at /src/pool/take.rs:604:45"
+    ).first_death
+
+    assert (death.file, death.line) == ("/src/pool/take.rs", 604)

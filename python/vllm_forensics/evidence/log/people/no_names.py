@@ -32,7 +32,7 @@ _NOBODY: Final = lazily(
     r"(?:ub|hw|kc?|[alkmt])a?san|\w*sanitizers?|faulthandler|"
     # what is called and loaded
     r"import|xla|jit|gil|cudnn|[nr]ccl|(?:cu|open)?blas|mkl|openmp|pybind11|glibc|dataloader|"
-    r"window|button|model|page|box|site|dbs?|databases?|os ?x|\w+\(\))$"
+    r"window|button|model|page|box|site|dbs?|databases?|os ?x|browser|tab|\w+\(\))$"
 )
 _MODEL: Final = lazily(
     r"(?i)(?:.{0,60}[-_.])?(?:\d{1,4}(?:\.\d{1,2})?[bm]|a\d{1,3}b|\d{1,2}x\d{1,3}b|int[48]|fp[48]|"

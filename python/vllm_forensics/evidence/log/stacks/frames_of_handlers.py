@@ -138,6 +138,15 @@ HANDLERS: Final = (
         begins=r"[#\[]",
         holds=' in "',
     ),
+    Form(  # or ? addr2line failed
+        writer="OpenFOAM, without libraries",
+        example="[0] #3  Foam::Pool<Foam::face>::take(int) addr2line failed",
+        pattern=r"\s*(?:\[\d{1,5}\] ?)?#\d{1,3}\s{1,3}(?P<function>Foam::\S.{0,600}?|\?)"
+        r"(?: addr2line failed| at \?\?:\?)?$",
+        begins=r"[#\[]",
+        holds="#",
+        source="a signal handler",
+    ),
     Form(
         writer="Swift",
         example="1 [ra] 0x00005581c0de1234 f(int) + 49 in serve",

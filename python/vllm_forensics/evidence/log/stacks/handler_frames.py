@@ -29,22 +29,30 @@ _HANDLER: Final = (
 _FRAME: Final = (
     r"^\s*(?:PC: )?(?:@ +0x|frame #\d{1,3}: |#?\d{1,3}:?\s|\[ ?\d{1,3}\] |/)[^\n]{0,300}?"
 )
+_FOAMS: Final = r"^\s*(?:\[\d{1,5}\] ?)?#\d{1,2}\s{1,3}Foam::sig(?P<signal>Segv|Fpe|Bus|Ill)::sig"
+"""OpenFOAM's, which names its signal."""
 _PANIC: Final = (
     r"^\s*\d{1,3}: +(?:0x[0-9a-f]{1,16} - )?(?:_?rust_begin_unwind|"
     r"(?:core::|std::)?panicking::(?:panic|begin_panic|default_h|rust_panic))"
 )
-_COMPILED: Final = re.compile(f"{_FRAME}{_HANDLER}|{_PANIC}")
+_COMPILED: Final = re.compile(f"{_FRAME}{_HANDLER}|{_FOAMS}|{_PANIC}")
 HANDLER_FRAMES: Final = Family(
     source="a signal handler",
-    phrases=tuple(
-        Phrase(
-            ClueKind.SIGNAL,
-            needle,
-            _FRAME + _HANDLER,
-            example,
-            detail="a signal handler's stack, without its signal",
-        )
-        for needle, example in _EXAMPLES
+    phrases=(
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                needle,
+                _FRAME + _HANDLER,
+                example,
+                detail="a signal handler's stack, without its signal",
+            )
+            for needle, example in _EXAMPLES
+        ),
+        *(
+            Phrase(ClueKind.SIGNAL, needle, _FOAMS, f"[0] #1  {needle}sigHandler(int) at ??:?")
+            for needle in ("Foam::sigSegv::", "Foam::sigFpe::")
+        ),
     ),
 )
 PANIC_FRAMES: Final = Family(

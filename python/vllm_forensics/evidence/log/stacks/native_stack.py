@@ -10,6 +10,7 @@ from vllm_forensics.evidence.log.lines import LogLine
 from vllm_forensics.evidence.log.phrases import shortened
 from vllm_forensics.evidence.log.stacks.apple_json import TRIGGERED, AppleThread
 from vllm_forensics.evidence.log.stacks.debugger_python import DebuggersPython
+from vllm_forensics.evidence.log.stacks.goroutine import GO, of_gos_logger
 from vllm_forensics.evidence.log.stacks.handler_frames import is_handler_frame
 from vllm_forensics.evidence.log.stacks.json_frames import calls_listed
 from vllm_forensics.evidence.log.stacks.native_frame import (
@@ -27,6 +28,7 @@ from vllm_forensics.evidence.log.stacks.stack_tells import (
     of_heap,
     of_watchdog,
     signal_by,
+    source_of_end,
     words_of_end,
 )
 from vllm_forensics.model.incident import OOPS, Clue, ClueKind, NativeCall
@@ -166,6 +168,7 @@ class NativeBlock:
             self._calls.clear()
             self._clue = of_handled(self._clue, self._last)
             return True
+        self._place_assertion(text)
         if self._is_apples(text) or self._is_listed(text):
             return True
         if self._calls and (fuller := completed(self._calls[-1], text)) is not None:
@@ -197,6 +200,7 @@ class NativeBlock:
         said = words_of_end(self._last)
         if said is not None and self._clue.signal in {None, "SIGABRT"}:
             kind, self._detail = said
+            self._place_assertion(self._last)
             self._clue = replace(self._clue, kind=kind, signal="SIGABRT")
 
     def _is_apples(self, text: str) -> bool:
@@ -207,6 +211,12 @@ class NativeBlock:
         is_image = self._apple is not None and self._apple.feed(text)
         self._silent = 0 if is_image else self._silent
         return is_image
+
+    def _place_assertion(self, text: str) -> None:
+        """Put the source of a failed assertion before it, which gdb shows among its arguments."""
+        if (self._detail or "").startswith("Assertion `"):
+            source = source_of_end(text)
+            self._detail = shortened(f"{source}{self._detail}") if source else self._detail
 
     def _is_listed(self, text: str) -> bool:
         """Does the line hold several frames, as JSON?"""
@@ -297,6 +307,8 @@ class NativeBlock:
             if self._last_first
             else 2
         )
+        if self._clue.source == GO and self._clue.kind is ClueKind.STACK:
+            return of_gos_logger(self._clue, calls)
         python = self._clue.python or self._python.calls()
         if self._clue.kind is ClueKind.STACK and len(calls) < few:
             return replace(self._clue, python=python) if python else None  # py-bt alone

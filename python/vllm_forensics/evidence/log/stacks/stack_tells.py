@@ -31,6 +31,12 @@ _SAYS: Final = re.compile(
     r"\"(?P<words>(?:[^\"\\]|\\.){3,200})\""
 )
 """What glibc and Python print before they end a program, among gdb's arguments."""
+_ASSERTED_AT: Final = re.compile(
+    r"\bfile=(?:\w{1,12}@entry=)?0x[0-9a-f]{4,16} \"(?P<file>[^\"\n]{1,240})\", "
+    r"line=(?:\w{1,12}@entry=)?(?P<line>\d{1,7})"
+    r"(?:,\s{1,20}function=(?:\w{1,12}@entry=)?0x[0-9a-f]{4,16} (?:<[^<>\n]{1,200}> )?"
+    r"\"(?P<function>[^\"\n]{1,400}))?"
+)
 _GIVEN: Final = re.compile(
     r"[( ](?:sig|signo|signum|sig_?num|signal|signr|sig_?no)=(?:\w{1,12}@entry=)?"
     r"(?P<number>\d{1,2})\b"
@@ -81,6 +87,15 @@ def words_of_end(frame: str) -> tuple[ClueKind, str] | None:
         return ClueKind.HEAP, words
     is_assertion = said["by"].startswith("__assert")
     return ClueKind.ABORT, f"Assertion `{words}' failed" if is_assertion else words
+
+
+def source_of_end(text: str) -> str | None:
+    """Where glibc's assertion failed, as gdb shows it: its file, its line and its function."""
+    told = _ASSERTED_AT.search(text) if " line=" in text and "file=" in text else None
+    if told is None:
+        return None
+    function = f"{told['function']}: " if told["function"] else ""
+    return f"{told['file']}:{told['line']}: {function}"
 
 
 def is_of_allocator(calls: Sequence[NativeCall]) -> bool:

@@ -19,6 +19,21 @@ _DAMAGE: Final = (
 _STARS: Final = r"[ *_\\]{3,8}"
 """glibc's three, and what markdown may make of them."""
 _ENDED: Final = rf"(?:: (?!terminated){_PROGRAM} terminated)?"
+_ABROAD: Final = (
+    "asserzione",
+    "Zusicherung",
+    "l\u2019assertion",
+    "l'assertion",
+    "declaraci\u00f3n",
+    "Asser\u00e7\u00e3o",
+    "\u0443\u0442\u0432\u0435\u0440\u0436\u0434\u0435\u043d\u0438\u0435",
+    "Zapewnienie",
+    "\u65ad\u8a00",
+    "\u8a3a\u65b7",
+    "Bewering",
+    "F\u00f6rs\u00e4kran",
+)
+"""An assertion, as the C library calls it in other languages."""
 GLIBC: Final = Family(
     source="glibc",
     phrases=(
@@ -143,6 +158,18 @@ GLIBC: Final = Family(
             r"(?P<detail>Assertion [`'].{1,300}' failed)\.?(?: #\d{1,9})?\s*$",
             "take: Assertion `id < size' failed.",
             signal="SIGABRT",
+        ),
+        *(
+            Phrase(
+                ClueKind.ABORT,
+                f"{word} ",
+                rf"(?:(?<![^\s`(]){_PROGRAM}(?:\[(?P<pid>\d{{1,9}})\])?: )?"
+                rf"(?P<detail>[^\s:`]{{1,200}}:\d{{1,7}}: ?(?:.{{1,400}}?: ?)?"
+                rf"(?:la )?{word} \W{{1,3}}.{{1,300}})",
+                f"serve: pool.c:88: take: {word} `pool != NULL' \u2026",
+                signal="SIGABRT",
+            )
+            for word in _ABROAD
         ),
         Phrase(
             ClueKind.ABORT,

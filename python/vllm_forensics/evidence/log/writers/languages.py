@@ -54,6 +54,24 @@ JAVA: Final = Family(
         ),
     ),
 )
+GO: Final = Family(
+    source="Go",
+    phrases=(
+        Phrase(  # CockroachDB's logger, as Sentry quotes it
+            ClueKind.ABORT,
+            ": log.Fatal: ",
+            r"(?P<detail>[\w./-]{1,160}\.go:\d{1,6}: log\.Fatal: .{1,200})",
+            "pool.go:88: log.Fatal: the pool is gone",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "fatal error in thread [",
+            r"(?:\[(?P<name>[A-Za-z][\w-]{0,60}(?<!Handler))\] )?"
+            r"(?P<detail>fatal error in thread \[.{1,200}?\], exiting)",
+            "[node01] fatal error in thread [pool[node01][take][T#3]], exiting",
+        ),
+    ),
+)
 NODE: Final = Family(
     source="Node",
     phrases=(

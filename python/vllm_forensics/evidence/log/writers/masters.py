@@ -32,6 +32,20 @@ _EXAMPLE_VERBS: Final = (
     ("to signal ", "Worker with pid 4242 was terminated due to signal 9"),
 )
 _LOKYS_CODES: Final = r"\{(?:[^}]{0,200}?(?P<signal>SIG\w{1,60})\(|EXIT\((?P<exit>\d{1,3})\))"
+PHP_FPM: Final = Family(
+    source="PHP-FPM",
+    phrases=(
+        Phrase(
+            ClueKind.CHILD,
+            "] child ",
+            r"\[pool [^\]]{1,80}\] child (?P<pid>\d{1,9}) exited "
+            r"(?:on signal (?P<signal>\d{1,2})\b|with code (?P<exit>\d{1,3}) after )",
+            "WARNING: [pool www] child 4242 exited on signal 11 (SIGSEGV) after 7.109208 seconds "
+            "from start",
+            of_another=True,
+        ),
+    ),
+)
 MASTERS: Final = Family(
     source="a parent",
     phrases=(

@@ -215,6 +215,13 @@ PANICS: Final = Family(
             r"(?P<detail>thread (?:'[^']{0,100}' )?(?:\(\d{1,20}\) )?panicked at .{1,240})",
             "thread 'tokio-runtime-worker' panicked at src/router.rs:42:9:",
         ),
+        Phrase(  # a hook's, below the message
+            ClueKind.ABORT,
+            "anicked at ",
+            r"^\W{0,4}(?P<detail>[Pp]anicked at [\w./\\:~+-]{1,240}\.rs:\d{1,7}(?::\d{1,5})?)"
+            r"\W{0,4}$",
+            "Panicked at /src/pool/src/take.rs:42:9",
+        ),
         Phrase(  # color-eyre's
             ClueKind.ABORT,
             "The application panicked",

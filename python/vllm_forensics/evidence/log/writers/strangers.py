@@ -90,13 +90,6 @@ GAMES: Final = Family(
             "Signal 11 caught.",
         ),
         Phrase(
-            ClueKind.ABORT,
-            "] [Line: ",
-            r"(?P<detail>Assertion failed: .{1,200}? \[File:\S{1,200}\]) \[Line: \d{1,6}\]",
-            "Assertion failed: Pool != nullptr [File:/src/Pool.cpp] [Line: 88]",
-            signal="SIGABRT",
-        ),
-        Phrase(
             ClueKind.SIGNAL,
             "Unhandled Exception: ",
             r"\bUnhandled Exception: (?P<detail>(?P<signal>SIG[A-Z]{2,6}): .{1,160})",
@@ -132,6 +125,20 @@ MATLAB: Final = Family(
 UNREAL: Final = Family(
     source="Unreal",
     phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "] [Line: ",
+            r"(?P<detail>Assertion failed: .{1,200}? \[File:\S{1,200}\]) \[Line: \d{1,6}\]",
+            "Assertion failed: Pool != nullptr [File:/src/Pool.cpp] [Line: 88]",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.ABORT,
+            "LowLevelFatalError [File:",
+            r"(?P<detail>LowLevelFatalError \[File:[^\]]{1,300}\] \[Line: \d{1,6}\].{0,200})",
+            "LowLevelFatalError [File:/src/Pool.cpp] [Line: 88] the pool is gone",
+            signal="SIGABRT",
+        ),
         Phrase(
             ClueKind.SIGNAL,
             "Unhandled Exception: ",
