@@ -100,12 +100,13 @@ def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
     if cause.kind not in _WHERE_COUNTS:
         # its own words: there it gave up, whoever is to blame
         return asserted_place(told) if told[0].kind is ClueKind.ABORT else None
-    if _NO_PLACE.search(cause.detail) is not None:
-        return None
     stacks = [_own_part(clue, cause) for clue in told if not _is_anothers(clue.native, cause)]
     programs = {clue.name for clue in told if clue.native and clue.name is not None}
     found = (*_found(place_of, stacks), *_found(last_resort, stacks))
     place = _with_source(_named(found, programs), asserted_place(told))
+    if _NO_PLACE.search(cause.detail) is not None:
+        module = place.module if place is not None else None
+        return NativeCall(function=None, module=module) if module is not None else None
     return place or next(_found(innermost, stacks), None)
 
 
@@ -113,8 +114,8 @@ def _with_source(place: NativeCall | None, asserted: NativeCall | None) -> Nativ
     """The place; with the source that an assertion in the same function tells, or that alone."""
     if place is None or asserted is None or place.file is not None:
         return place or asserted
-    if place.function is None:
-        return asserted  # a list of modules begins with the one that only reports
+    if place.function is None:  # a list of modules begins with the one that only reports
+        return place if "." in (place.module or "") else asserted
     is_same = (asserted.function or "").endswith(place.function)
     return replace(place, file=asserted.file, line=asserted.line) if is_same else place
 

@@ -102,9 +102,9 @@ def _interpreter(calls: Sequence[NativeCall]) -> str | None:
 def _mains(calls: Sequence[NativeCall]) -> Iterator[str]:
     """The module of main or _start, which no library has; or of what macOS's loader called."""
     for above, call in pairwise(calls):
-        if call.function == "start" and _LOADER.fullmatch(call.module or "") is not None:
+        if call.function == "call_process_entry":  # Wine's
             yield above.module or ""
-        if call.function == "call_process_entry":  # Wine's, which is no part of the program
+        if call.function == "start" and _LOADER.fullmatch(call.module or "") is not None:
             yield above.module or ""
     yield from (call.module or "" for call in calls if call.function in {"main", "_main", "_start"})
 

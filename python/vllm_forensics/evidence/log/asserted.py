@@ -82,7 +82,7 @@ def read_asserted(line: LogLine) -> Clue | None:
         signal="SIGABRT",
         pid=int(who["pid"]) if who is not None and who["pid"] else None,
         name=who["name"] if who is not None and who["pid"] else None,
-        detail=shortened(text.strip()),
+        detail=shortened(text.strip().strip("*")),
         is_told=voice is Voice.TOLD,
     )
 

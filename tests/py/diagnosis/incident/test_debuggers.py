@@ -58,7 +58,7 @@ def test_a_fault_within_the_allocator_is_of_a_damaged_heap(name: str) -> None:
         (
             '__assert_fail (assertion=0x7f1be9c118 "n < size", file=0x7f1be9c200 "pool.c", line=3)',
             CauseClass.ABORT_EXCEPTION,
-            "Assertion `n < size' failed",
+            "pool.c:3: Assertion `n < size' failed",
         ),
         (
             'malloc_printerr (str=str@entry=0x7f1be9c118 "free(): invalid size") at malloc.c:5671',

@@ -435,3 +435,30 @@ def test_a_panics_hook_may_tell_only_its_place() -> None:
     ).first_death
 
     assert (death.file, death.line) == ("/src/pool/take.rs", 604)
+
+
+def test_below_the_crashed_thread_stand_the_others() -> None:
+    death = incident_of(
+        "Unhandled exception: c0000005",
+        "Fault address: 0 ((null))",
+        "Thread 5D0 (Crashed)",
+        "Stack            EIP              Arg0             Address",
+        "000000FA140FF060 0000000000000000 0000000000000000 0000000000000001 <unknown>!0x0",
+        "",
+        "Thread 14BC",
+        "000000FA141FFC28 00007FFE35E508E4 0000000000000000 0000000000000000 pool.dll!0x7ffe35e508",
+    ).first_death
+
+    assert (death.module, death.function) == (None, None)
+
+
+def test_wine_tells_which_module_it_ran() -> None:
+    death = incident_of(
+        "Unhandled exception: page fault on read access to 0x7e077000 in 32-bit code (0x00546802).",
+        "Backtrace:",
+        "=>0 0x00546802 in serveplayer (+0x146802) (0x0033f7a8)",
+        "  1 0x013732c4 in serveplayer (+0xf732c3) (0x0033f7e8)",
+        "  2 0x7b863e3c call_process_entry+0xb() in kernel32 (0x0033fe78)",
+    ).first_death
+
+    assert death.name == "serveplayer"

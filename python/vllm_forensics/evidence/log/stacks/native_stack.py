@@ -47,6 +47,10 @@ _THREAD: Final = re.compile(
 _KCRASH: Final = "[KCrash Handler]"
 HANDLED: Final = "<signal handler called>"
 """gdb: what stands above was called by the kernel."""
+_CRASHED_THREAD: Final = re.compile(
+    r"\s{0,4}Thread (?P<number>[0-9A-Fa-f]{1,8}):?(?P<crashed> \([Cc]rashed\))?\s*$"
+)
+"""As Windows' crash handlers head the stacks of all threads."""
 _UNWINDS: Final = re.compile(r"(?i)panic|backtrace|unwind|rust_")
 """In every stack of a Rust panic."""
 _TOP: Final = 12
@@ -127,6 +131,8 @@ class NativeBlock:
         """Take the line in, where it is a frame or a message; False where it is not."""
         if "LWP " in line.text and self._is_of_another(line.text):
             return False
+        if "Thread " in line.text and self._is_below_the_crashed(line.text):
+            return False
         if self._python.feed(line.text):
             self._silent = 0
             return True
@@ -144,6 +150,15 @@ class NativeBlock:
         elif thread is not None:
             is_known = self._current is not None and bool(self._calls)
             self._is_others = is_known and thread["lwp"] != self._current
+        return self._is_others
+
+    def _is_below_the_crashed(self, text: str) -> bool:
+        """Does a heading begin another thread, below the one that is said to have crashed?"""
+        thread = _CRASHED_THREAD.match(text)
+        if thread is not None and thread["crashed"]:
+            self._current = thread["number"]
+        elif thread is not None and self._current is not None:
+            self._is_others = True
         return self._is_others
 
     def _is_message(self, text: str) -> bool:

@@ -47,6 +47,11 @@ _FAULTS: Final = (
         r"\*{5} (?P<detail>(?:MPU|MMU|BUS|USAGE|HARD|SECURE) FAULT) \*{5}",
         "E: ***** MPU FAULT *****",
     ),
+    (
+        "ZEPHYR FATAL ERROR",
+        r"(?P<detail>ZEPHYR FATAL ERROR (?!(?:3|4)\b)\d{1,3}: .{1,80})",
+        ">>> ZEPHYR FATAL ERROR 0: CPU exception on CPU 0",
+    ),
     (  # Mbed
         "++ MbedOS Fault Handler ++",
         r"(?P<detail>\+\+ MbedOS Fault Handler \+\+)",
@@ -81,7 +86,7 @@ _ENDS: Final = (
     ),
     (
         "ZEPHYR FATAL ERROR",
-        r"(?P<detail>ZEPHYR FATAL ERROR[: ].{1,80})",
+        r"(?P<detail>ZEPHYR FATAL ERROR (?:3|4)\b.{1,80})",
         "E: >>> ZEPHYR FATAL ERROR 4: Kernel panic on CPU 0",
     ),
     (

@@ -270,8 +270,8 @@ DOTNET: Final = Family(
         ),
         Phrase(
             ClueKind.SIGNAL,
-            "tack overflow.",
-            r"^(?P<detail>Stack overflow\.)$",
+            "Stack overflow",
+            r"^(?P<detail>Stack overflow\.?)$",
             "Stack overflow.",
         ),
         Phrase(
