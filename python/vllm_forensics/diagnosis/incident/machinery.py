@@ -59,6 +59,29 @@ _BESIDE: Final = frozenset(
     }
 )  # fmt: skip
 """What may stand behind it, and adds nothing."""
+_SIGNALS: Final = frozenset(
+    {
+        "buserror", "crash", "fault", "segfault", "segv", "sigabrt", "sigbus", "sigfpe", "sigill",
+        "signal", "sigsegv",
+    }
+)  # fmt: skip
+_HANDLES: Final = frozenset(
+    {
+        "action", "catch", "catcher", "handle", "handled", "handler", "handlers",
+        "hook", "quit", "reporter", "reraise", "trap",
+    }
+)  # fmt: skip
+_SHOWS: Final = frozenset({"capture", "dump", "generate", "log", "print", "show", "write"})
+_STACKS: Final = frozenset({"backtrace", "callstack", "stack", "stackframe", "stacktrace", "trace"})
+_AND: Final = frozenset(
+    {
+        "abort", "abrupt", "addr", "and", "common", "core", "cpp", "critical", "error", "exception",
+        "fatal", "frame", "frames", "global", "info", "linux", "main", "my", "native", "on", "or",
+        "os", "posix", "process", "report", "safe", "sig", "sys", "system", "terminate", "thread",
+        "to", "unix", "win", "windows", "with",
+    }
+)  # fmt: skip
+"""A longer name says more than that: `handle_signal_strength`."""
 _WAITS: Final = re.compile(
     r"_{0,3}(?:GI_{1,3}|libc_|internal_)?(?:p?poll(?:_chk)?|epoll_p?wait\d?|p?select|read|(?:clock_)?nanosleep|"
     r"futex_(?:abstimed_)?wait\w{0,40}|do_futex_wait\w{0,20}|sem_(?:timed)?wait|"
@@ -110,6 +133,20 @@ def is_called_to_fail(function: str) -> bool:
     if words[0] in _TELLS:
         return not (_ENDINGS | _OF_FAILURES).isdisjoint(words[1:])
     return last in _BESIDE and words[-2:-1] != [] and words[-2] in _ENDINGS
+
+
+def handles_a_signal(function: str) -> bool:
+    """Is it called as what handles a signal, or shows a stack: alone or by its class?
+
+    `sigabrt_handler`, `FaultManager::HandleFault`, `print_trace`; no `signal_emit`.
+    """
+    *scopes, name = _SCOPES.split(plain_name(function)[-_MAX_NAME:])
+    last = {word.lower() for word in _WORDS.findall(name)}
+    if last <= _SHOWS | _STACKS | _AND:
+        return not (_SHOWS.isdisjoint(last) or _STACKS.isdisjoint(last))
+    words = last | {word.lower() for scope in scopes[-1:] for word in _WORDS.findall(scope)}
+    is_all = last <= _SIGNALS | _HANDLES | _AND
+    return is_all and not (_SIGNALS.isdisjoint(words) or _HANDLES.isdisjoint(words))
 
 
 def is_wait(function: str) -> bool:

@@ -6,7 +6,11 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from vllm_forensics.diagnosis.incident.machinery import ends_a_program, is_called_to_fail
+from vllm_forensics.diagnosis.incident.machinery import (
+    ends_a_program,
+    handles_a_signal,
+    is_called_to_fail,
+)
 from vllm_forensics.diagnosis.runtime_frames import (
     RUNTIME_FUNCTIONS,
     SYSTEM_FILES,
@@ -84,7 +88,7 @@ _PRINTERS: Final = re.compile(
 )
 """What printed the stack is no place, even where nothing else stands there."""
 _HANDLING: Final = re.compile(
-    r"(?i)(?!faulthandler_thread$)\w*(?:signal|sig|crash|segv|seg_?fault|fault|exception|abort|terminate)"
+    r"(?i)(?!faulthandler_thread$)\w*(?:signal|sig|crash|segv|seg_?fault|(?<!de)fault|exception|abort|terminate)"
     r"_?(?:action_)?"
     r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
     r"seg_?fault|fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
@@ -198,6 +202,8 @@ def _handles(call: NativeCall) -> bool:
         return True
     name = plain_name(call.function)[-_MAX_NAME:]
     name = name.rsplit(".", 1)[-1] if "/" in name else name  # Go's, behind its package
+    if handles_a_signal(call.function):
+        return True
     # Crystal tells a type behind one colon.
     return _HANDLING.fullmatch(name.rsplit("::", 1)[-1].partition(":")[0]) is not None
 

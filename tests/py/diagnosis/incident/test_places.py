@@ -5,6 +5,7 @@ from tests.py.support.incidents import incident_of
 
 from vllm_forensics.diagnosis.incident.machinery import (
     ends_a_program,
+    handles_a_signal,
     is_called_to_fail,
     is_wait,
 )
@@ -66,6 +67,28 @@ def test_what_ends_a_program_is_known_by_its_form(function: str, is_end: bool) -
 )
 def test_what_is_called_to_fail_says_so(function: str, fails: bool) -> None:
     assert is_called_to_fail(function) is fails
+
+
+@pytest.mark.parametrize(
+    ("function", "handles"),
+    [
+        ("sigabrt_handler", True),
+        ("ns::CrashHandler::handle(int)", True),
+        ("ns::FaultManager::HandleFault(int)", True),
+        ("print_trace", True),
+        ("ns::show_stackframe", True),
+        ("ns::os::signal::handler", True),
+        ("signal_emit", False),
+        ("dsp::SignalFilter::process", False),
+        ("vm_handle_page_fault", False),
+        ("handle_signal_strength", False),
+        ("ns::default_handler", False),
+        ("ns::print_stack_size", False),
+        ("request_handler", False),
+    ],
+)
+def test_what_handles_a_signal_is_called_so(function: str, handles: bool) -> None:
+    assert handles_a_signal(function) is handles
 
 
 @pytest.mark.parametrize(
