@@ -96,6 +96,8 @@ def _interpreter(calls: Sequence[NativeCall]) -> str | None:
     """The interpreter whose functions stand in a debugger's stack without a library's name."""
     own = (call.function or "" for call in calls if call.module is None)
     found = next(filter(None, map(_INTERPRETERS.match, own)), None)
+    if any((call.file or "").startswith("beam/erl") for call in calls):
+        return "beam"
     return _OF_FUNCTIONS[found[1]] if found else None
 
 

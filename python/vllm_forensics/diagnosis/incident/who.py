@@ -36,6 +36,7 @@ _INTERPRETERS: Final = {
     "R": "R",
     "Julia": "julia",
     "Java": "java",
+    "Erlang": "beam",
 }
 """Who prints such a report of itself, whatever a title says that it ran."""
 _SERVERS: Final = {"ClickHouse": "clickhouse", "PHP-FPM": "php-fpm"}

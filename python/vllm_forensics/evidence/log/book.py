@@ -26,7 +26,7 @@ from vllm_forensics.evidence.log.writers.harnesses import (
     TESTS,
 )
 from vllm_forensics.evidence.log.writers.inits import INITS
-from vllm_forensics.evidence.log.writers.interpreters import ENDS, FAULTS
+from vllm_forensics.evidence.log.writers.interpreters import ENDS, ERLANG, FAULTS
 from vllm_forensics.evidence.log.writers.kernel import KERNEL
 from vllm_forensics.evidence.log.writers.kernels_abroad import KERNELS_ABROAD
 from vllm_forensics.evidence.log.writers.languages import (
@@ -71,7 +71,7 @@ from vllm_forensics.evidence.log.writers.workers import WORKERS
 FAMILIES: Final = (
     KERNEL, KERNELS_ABROAD, KERNELS, STOPS, HANGS,
     # what the dying process itself writes
-    GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX,
+    GLIBC, HANDLERS, DUMPS, FAULTS, ENDS, ERLANG, DAEMONS, APPLE, WATCHDOG, GPU, PANICS, CXX,
     FATAL_LOGS, JAVA, JULIA, NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL,
     COMPILERS, BROWSERS, CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS,
     INTERPRETERS, DOTNET, DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,

@@ -14,7 +14,7 @@ from vllm_forensics.model.incident import ClueKind, NativeCall
 _COMMANDS: Final = {"cmdline", "proccmdline", "commandline"}
 WHO: Final = {
     "executablepath": 0, "executable": 0, "applicationfile": 0, "applicationpath": 0, "exe": 0,
-    "exepath": 0, "processpath": 0, "faultingapplicationpath": 0, "programpath": 0,
+    "exepath": 0, "processpath": 0, "faultingapplicationpath": 0, "programpath": 0, "path": 0,
     "processname": 1, "process": 1, "app": 1, "appname": 1, "application": 1,
     "applicationname": 1, "faultingapplicationname": 1, "program": 1, "programname": 1,
     "binary": 1, "imagepath": 1, "executablename": 1, "exename": 1,
@@ -24,7 +24,7 @@ WHO: Final = {
 """Labels of a program, and which says it surest."""
 _FATAL: Final = {"accessviolation": "SIGSEGV", "segmentationfault": "SIGSEGV"}
 """Labels that tell the end themselves."""
-PIDS: Final = {"pid", "processid", "faultingprocessid", "pidofprocess"}
+PIDS: Final = {"pid", "processid", "faultingprocessid", "proccessid"}
 CAUSES: Final = frozenset(
     {
         "signal", "signalnumber", "signo", "exception", "exceptioncode", "exceptionnumber",

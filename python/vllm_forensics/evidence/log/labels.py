@@ -13,7 +13,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.evidence.log.prompts import is_nameless, program_of_command
-from vllm_forensics.model.incident import LISTING, Clue, ClueKind
+from vllm_forensics.model.incident import LISTING, OOPS, Clue, ClueKind
 
 _NAME: Final = (
     r"[\"'`]?(?:[^\s/\\\"'`]{0,100}[/\\]){0,20}(?P<%s>[A-Za-z_][\w.+-]{1,60})[\"'`]?\W{0,4}$"
@@ -93,7 +93,11 @@ _ARGUMENTS: Final = re.compile(
     r"Args: \"(?:[^\"/\\]{0,100}[/\\]{1,2}){0,20}(?P<first>[A-Za-z_][\w.+-]{1,60})\""
 )
 """Bun's, of what it was started as."""
-_LABELS: Final = (_PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS, _ANDROIDS)
+_TASK: Final = re.compile(r"Crashed task handle: 0x[0-9a-f]{4,16}, name: '(?P<task>[^']{1,40})'")
+"""ESP-IDF's, in its report of a core."""
+_BSD: Final = re.compile(r"\W{0,4}(?:\[\d{1,9}\] )?(?:KDB: |cpuid = \d|db_trace_self)")
+"""What FreeBSD's kernel prints below the words of its panic."""
+_LABELS: Final = (_TASK, _PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS, _ANDROIDS)
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
@@ -117,6 +121,16 @@ def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> li
     if any(clue.name for clue in named):
         return named
     return [_of_thread(clue) if clue.source == "Android" else clue for clue in named]
+
+
+def with_kernels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
+    """The clues; a panic that a kernel's own lines follow is a kernel's, and no program's."""
+    return [_of_kernel(one, lines()) if one.text.startswith("panic: ") else one for one in clues]
+
+
+def _of_kernel(clue: Clue, lines: Sequence[str]) -> Clue:
+    is_kernels = any(map(_BSD.match, lines[clue.line : clue.line + _TOGETHER]))
+    return replace(clue, name="kernel", source=OOPS) if is_kernels else clue
 
 
 def _of_thread(clue: Clue) -> Clue:

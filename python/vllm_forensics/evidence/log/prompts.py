@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.people.no_names import somebody
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import BUGCHECK, OOPS, Clue, ClueKind
 
 _PROMPT: Final = re.compile(
     r"[\s>`]{0,8}(?!\((?:gdb|lldb)\))(?:\[\d\d:\d\d:\d\d\] )?(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
@@ -24,7 +24,7 @@ _PROMPT: Final = re.compile(
     r"\u279c  [^\s$#%>]{1,60} (?:git:\(\S{1,60}\) )?(?:\u2717 )?|"  # folder git:(branch)
     r"(?:bash|sh|zsh)-\d[\d.]{0,6}[$#]|(?:PS )?[A-Z]:\\[^>]{0,160}>|"
     r"(?:[\w.~/-]{1,60} ?)?[$%\u276f\u279c]|#(?=[a-z][\w./-]{1,40} -))"
-    r" ?(?P<command>[\w./~\"'].{0,400})$"
+    r" ?(?!\$?[0-9A-Fa-f]{8,16}\b)(?P<command>[\w./~\"'].{0,400})$"
 )
 _ENVIRONMENT: Final = re.compile(
     r"[\s>`]{0,8}\((?:base|[\w./-]{0,30}env[\w.-]{0,30})\) {1,2}"
@@ -109,7 +109,7 @@ _REACH: Final = 60
 _ASKS: Final = re.compile(r"echo +[\"']?[$%]")
 """What was asked of the shell below: how the command above it ended."""
 _OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP}
-_STRANGERS: Final = {"kernel", "a debugger", "systemd", "somebody"}
+_STRANGERS: Final = {"kernel", OOPS, BUGCHECK, "a debugger", "systemd", "somebody"}
 """They write of processes that were started elsewhere."""
 
 
@@ -146,7 +146,7 @@ def _program_of_one(command: str) -> str | None:
     program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
     if program is not None and program["name"] in _LAUNCHERS:
         return _launched(command[program.start() :])
-    if program is None or program["name"] in _OTHERS:
+    if program is None or program["name"].removesuffix(".sh") in _OTHERS:
         return None
     return None if _NO_PROGRAM.match(program["name"]) is not None else program["name"]
 

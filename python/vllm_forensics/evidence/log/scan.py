@@ -16,7 +16,7 @@ from vllm_forensics.evidence.log import asserted, openers, records, unnamed
 from vllm_forensics.evidence.log.asserted import read_asserted, with_sources
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.forms import with_forms
-from vllm_forensics.evidence.log.labels import with_labels
+from vllm_forensics.evidence.log.labels import with_kernels, with_labels
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
 from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
@@ -190,7 +190,7 @@ class _Scanner:
         printed = with_messages(with_sources(printed, text), text)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
-            printed = with_programs(printed, text)
+            printed = with_programs(with_kernels(printed, text), text)
             printed = with_labels(printed, text)
             printed = with_told_programs(printed, text)
         return IncidentReading(

@@ -200,3 +200,46 @@ def test_erlangs_own_process_was_killed_by_no_system() -> None:
 
 def test_the_label_before_a_status_names_nobody() -> None:
     assert death("The pod keeps crashing.\nExit status code: 139\n").name is None
+
+
+def test_free_pascals_frames_and_its_own_labels() -> None:
+    first = death(
+        "Application       : Pool Viewer\nPath              : C:\\opt\\pool\\poolview.exe\n"
+        "Proccess Id       : 4242\nException Class   : EAccessViolation\n"
+        "Message           : Access violation\n\nException Address : $000000010000A23A\n"
+        "  $000000010000A2C2\n  $00000001003A5FCF line 337 of ../units/pools.pas\n"
+    )
+
+    assert (first.name, first.pid, first.module) == ("poolview.exe", 4242, "pools.pas")
+
+
+def test_free_pascals_class_alone_and_its_stack() -> None:
+    first = death(
+        "Exception: class: EAccessViolation, message: Access violation\nException call stack:\n"
+        "  $00000000\n  $00428F86  TPOOL__TAKE,  line 42 of src/pool.pas\n"
+    )
+
+    assert (first.function, first.line, first.signal) == ("TPOOL__TAKE", 42, "SIGSEGV")
+
+
+def test_frames_below_delphis_message_say_more_than_its_module() -> None:
+    first = death(
+        "exception class    : EAccessViolation\nexception message  : Access violation at address "
+        "00E08562 in module 'poolview.exe'. Read of address 00040010.\n\nmain thread ($98c):\n"
+        "00e08562 poolview.exe Pools               263   +0 TPool.Take\n"
+        "011a5d7b poolview.exe Views             30631 +584 TView.Paint\n"
+    )
+
+    assert (first.name, first.function) == ("poolview.exe", "TPool.Take")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Fixed EAccessViolation in the view",
+        "EAccessViolation in PaintTree() is fixed",
+        "if Exception is EAccessViolation then",
+    ],
+)
+def test_the_classs_name_in_a_sentence_is_no_death(line: str) -> None:
+    assert is_quiet(f"{line}\n")

@@ -154,6 +154,11 @@ _PROVIDED: Final = re.compile(
     r"(?:explanation|description|hint|help)s?\b[^.]{0,60}[.:]?\W{0,3}$"
 )
 """What a program says of every death of the kind."""
+_SOUGHT: Final = re.compile(
+    r"(?i)\b(?:look|search|watch|scan|grep|wait)(?:s|es|ing)? (?:out )?for (?:\S{1,20} ){0,6}?"
+    r"(?:like|such as)(?: this| these)?\W{0,3}$"
+)
+"""`looking for messages like:` is what a program is to find."""
 _TO_READER: Final = re.compile(
     r"(?i)\W{0,6}(?:please )?(?:copy|paste|post|send|attach|provide|share|upload|look for|find) "
     r"(?:and paste |me |us )?(?:the|your|any|that|this) (?:\S{1,20} ){0,4}?"
@@ -284,7 +289,10 @@ def is_expected(page: Page, at: int) -> bool:
         return True
     if _WAS_PRINTED.match(page.paragraph_above(at)) is not None:
         return True
-    return any(one.match(page.paragraph_above(at)) for one in (_EXPECTED, _PROVIDED, _TO_READER))
+    above = page.paragraph_above(at)
+    return any(one.match(above) for one in (_EXPECTED, _PROVIDED, _TO_READER)) or bool(
+        _SOUGHT.search(above)
+    )
 
 
 def is_possible(page: Page, at: int) -> bool:

@@ -238,6 +238,8 @@ def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
     before = text[:start]
     if (killed := victim_of(crash)) is not None:
         return somebody(killed)
+    if crash[0].lower().startswith("kernel panic"):
+        return "kernel"
     if (victim := _VICTIM.match(text, crash.end())) is not None:
         return somebody(victim["name"] or victim["proper"] or victim["bare"])
     who = (

@@ -74,6 +74,7 @@ _STATES: Final = lazily(
 """The clause has a verb of its own, so that its first word is none."""
 _IS_SO: Final = lazily(
     r"(?i)(?:ci|tests?|build): (?:\S{1,60} ){1,5}(?:is|are|was|were) (?!now\b|no\b|not\b)\w|"
+    r"(?:ci|tests?|build): (?:fail(?:ed|s|ing)? to|unable to|cannot|can't) \w|"
     r"\W{0,4}\[(?:ci|tests?|build)\] (?:\S{1,60} ){0,6}?(?:errors?|failures?|faults?|segfaults?|"
     r"crash(?:es)?|aborts?) (?:in|at|on|with|when|during) |"
     r"\W{0,4}\[(?:ci|tests?|build)\] (?:\S{1,60} ){1,8}?"

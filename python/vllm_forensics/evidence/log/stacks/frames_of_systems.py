@@ -29,14 +29,23 @@ SYSTEMS: Final = (
         begins=r"\|",
         holds="|",
     ),
+    Form(  # without the function where a file has no symbols
+        writer="Free Pascal",
+        example="  $00428F86  TPOOL__TAKE,  line 88 of src/pool.pas",
+        pattern=r"\s{0,4}\$[0-9A-Fa-f]{8,16} {1,2}(?:(?P<function>[A-Za-z_]\w{0,200}),? {1,2})?"
+        r"line (?P<line>\d{1,7}) of (?=(?:[^\s/\\]{0,80}[/\\]){0,20}(?P<module>[\w.-]{1,80})$)"
+        r"(?P<file>\S{1,240})$",
+        begins=r"\$",
+        holds=" of ",
+    ),
     Form(
         writer="madExcept",
         example="0040f5e2 +00b serve.exe Pool   88   +4 TPool.Take",
-        pattern=r"[0-9a-f]{8,16} \+[0-9a-f]{3,6} (?P<module>[\w.+-]{1,60}\.\w{3}) {1,8}"
-        r"(?:[\w.]{1,60} {1,12})?(?:\d{1,6} {1,8})?(?:\+\d{1,5} )?"
+        pattern=r"[0-9a-f]{8,16} (?:\+[0-9a-f]{3,6} )?(?P<module>[\w.+-]{1,60}\.\w{3}) {1,60}"
+        r"(?:[\w.]{1,60} {1,60})?(?:\d{1,6} {1,8})?(?:\+\d{1,5} )?"
         r"(?P<function>[A-Za-z@_][\w.$@<>:]{1,200})$",
         begins="[0-9a-f]",
-        holds=" +",
+        holds=" ",
     ),
     Form(
         writer="Solaris' pstack",

@@ -314,7 +314,10 @@ class NativeBlock:
         signal, hit = self._handled
         if signal is not None:
             self._clue = replace(self._clue, kind=ClueKind.SIGNAL, signal=signal)
-        calls = (*self._clue.native, *self._calls, *listed, *((hit,) if hit is not None else ()))
+        own = self._clue.native
+        if self._calls and len(own) == 1 and own[0].function is None:
+            own = () if self._calls[0].module == own[0].module else own  # its message names less
+        calls = (*own, *self._calls, *listed, *((hit,) if hit is not None else ()))
         few = (
             0
             if self._clue.detail or self._clue.source == BACKTRACE

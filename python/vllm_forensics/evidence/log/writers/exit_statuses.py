@@ -346,6 +346,14 @@ STATUSES: Final = Family(
             "reference)",
             of_another=True,
         ),
+        Phrase(  # Go's of a program that it runs, by its whole path
+            ClueKind.CHILD,
+            ": signal: ",
+            r"(?:(?:^|[\s\"'`])/(?:[^\s:/]{1,80}/){1,20}|\bgo tool )(?P<name>[\w.+-]{1,60}): "
+            r"signal: (?P<signal>killed|segmentation fault|aborted|bus error|illegal instruction)",
+            "go build example.org/pool: /usr/local/go/pkg/tool/linux_amd64/compile: signal: killed",
+            of_another=True,
+        ),
         Phrase(
             ClueKind.CHILD,
             "signal: ",

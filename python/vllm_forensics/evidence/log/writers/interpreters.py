@@ -107,6 +107,13 @@ _FAULTS: Final = (
         "Unhandled exception: page fault on read access to 0x00000048 in 32-bit code (0x00401234).",
         "SIGSEGV",
     ),
+    (  # Visual Studio in any language
+        ": 0xC0000005: ",
+        r"[\s\"'\u00ab\u201c](?P<name>[\w+-][\w .+-]{0,60}?\.(?i:exe))[\"'\u00bb\u201d]: "
+        r"0xC0000005: (?P<detail>[^()]{3,120})(?:\((?P<module>[\w.+-]{1,80}\.dll)\))?",
+        'Ausnahme bei "0x13ed17b0" in "serve.exe": 0xC0000005: Zugriff auf "0x48" (pool.dll).',
+        "SIGSEGV",
+    ),
     (  # Visual Studio
         ": 0xC0000005: ",
         r"(?:Unhandled exception|Exception thrown) at 0x[0-9A-Fa-f]{6,16} "
@@ -214,28 +221,6 @@ _ENDS: Final = (
         r"^(?P<detail>Fatal error: exception \S.{0,200})",
         "Fatal error: exception Stack_overflow",
     ),
-    (  # Erlang
-        " bytes of memory (of type ",
-        r"(?P<detail>(?:\b\w{1,12}_alloc: )?Cannot (?:re)?allocate \d{1,20} bytes of memory "
-        r"\(of type .{0,40})",
-        'eheap_alloc: Cannot allocate 147852528 bytes of memory (of type "heap").',
-    ),
-    (  # and the head of its dump
-        "Slogan: ",
-        r"^(?:# )?Slogan: (?P<detail>\S.{2,200})",
-        "Slogan: Kernel pid terminated (application_controller) (shutdown)",
-    ),
-    (  # where it is told within other lines
-        "Kernel pid terminated (",
-        r"(?P<detail>Kernel pid terminated \(\w{1,40}\) \(.{1,160})",
-        "Unable to start poold: Kernel pid terminated (application_controller) ({shutdown,pool})",
-    ),
-    (
-        "rash dump is being written to: ",
-        r"^\W{0,4}(?P<detail>Crash dump is being written to: [\w./-]{0,200}?"
-        r"(?P<name>erl)_crash\.dump)(?!.{1,200}core dumped\))",
-        "Crash dump is being written to: erl_crash.dump...done",
-    ),
     (  # Swift
         "atal error: ",
         r"^(?:\S{1,200}:\d{1,6}: )?(?P<detail>Fatal error: (?!exception ).{1,200}: file .{1,200}, "
@@ -291,6 +276,30 @@ _ENDS: Final = (
         "[4242:4300:0115/081245.123456:FATAL:pool.cc(88)] GPU process isn't usable. Goodbye.",
     ),
 )
+_OF_ERLANG: Final = (
+    (  # Erlang
+        " bytes of memory (of type ",
+        r"(?P<detail>(?:\b\w{1,12}_alloc: )?Cannot (?:re)?allocate \d{1,20} bytes of memory "
+        r"\(of type .{0,40})",
+        'eheap_alloc: Cannot allocate 147852528 bytes of memory (of type "heap").',
+    ),
+    (  # and the head of its dump
+        "Slogan: ",
+        r"^(?:# )?Slogan: (?P<detail>\S.{2,200})",
+        "Slogan: Kernel pid terminated (application_controller) (shutdown)",
+    ),
+    (  # where it is told within other lines
+        "Kernel pid terminated (",
+        r"(?P<detail>Kernel pid terminated \(\w{1,40}\) \(.{1,160})",
+        "Unable to start poold: Kernel pid terminated (application_controller) ({shutdown,pool})",
+    ),
+    (
+        "rash dump is being written to: ",
+        r"^\W{0,4}(?P<detail>Crash dump is being written to: [\w./-]{0,200}?"
+        r"erl_crash\.dump)(?!.{1,200}core dumped\))",
+        "Crash dump is being written to: erl_crash.dump...done",
+    ),
+)
 FAULTS: Final = Family(
     source="a runtime's own handler",
     phrases=(
@@ -316,4 +325,10 @@ FAULTS: Final = Family(
 ENDS: Final = Family(
     source="a language runtime",
     phrases=tuple(Phrase(ClueKind.ABORT, *row) for row in _ENDS),
+)
+ERLANG: Final = Family(
+    source="Erlang",
+    phrases=tuple(
+        Phrase(ClueKind.ABORT, needle, pattern, example) for needle, pattern, example in _OF_ERLANG
+    ),
 )

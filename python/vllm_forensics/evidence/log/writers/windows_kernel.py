@@ -65,16 +65,26 @@ _ORDERS: Final = (
 """The second is Chinese's and Japanese's."""
 DELPHI: Final = Family(
     source=UNNAMED,
-    phrases=tuple(
-        Phrase(
+    phrases=(
+        Phrase(  # and Free Pascal
             ClueKind.SIGNAL,
-            f"{suffix}{quote}",
-            pattern,
-            example.replace(".exe'", f"{suffix}{quote}"),
+            "EAccessViolation",
+            r"^\W{0,4}(?:.{0,60}\b(?:[Cc]lass|[Tt]ype|[Ee]xception)\b\W{1,4})?"
+            r"(?P<detail>EAccessViolation(?:(?:[:,]| with message) .{1,160})?)$",
+            "Exception: class: EAccessViolation, message: Access violation",
             signal="SIGSEGV",
-        )
-        for pattern, example in _ORDERS
-        for suffix in (".exe", ".dll", ".bpl")
-        for quote in ("'", '"', "\u201d", "\u00bb")
+        ),
+        *(
+            Phrase(
+                ClueKind.SIGNAL,
+                f"{suffix}{quote}",
+                pattern,
+                example.replace(".exe'", f"{suffix}{quote}"),
+                signal="SIGSEGV",
+            )
+            for pattern, example in _ORDERS
+            for suffix in (".exe", ".dll", ".bpl")
+            for quote in ("'", '"', "\u201d", "\u00bb")
+        ),
     ),
 )

@@ -185,3 +185,67 @@ def test_who_traces_another_is_not_who_died() -> None:
     assert (
         death("host$ doas ktrace ./poolview --all\nAbort trap (core dumped)\n").name == "poolview"
     )
+
+
+def test_a_threads_name_with_blanks_asked_for_memory() -> None:
+    first = death(
+        "Jan 15 08:18:28 host kernel: [580439.225918] JIT Compilation invoked oom-killer: "
+        "gfp_mask=0x24000c0, order=0, oom_score_adj=952\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("JIT Compilation", CauseClass.OOM_KILLED)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("go build example.org/p: /usr/local/go/tool/compile: signal: killed", "compile"),
+        ("go tool link: signal: killed", "link"),
+    ],
+)
+def test_go_tells_the_tool_that_was_killed_by_its_path(line: str, name: str) -> None:
+    assert death(f"{line}\n").name == name
+
+
+def test_a_package_is_no_program() -> None:
+    assert death("go build example.org/somebody/pool: signal: killed\n").name is None
+
+
+def test_the_panic_of_a_kernel_is_no_programs() -> None:
+    first = death(
+        "I ran this:\n`$ poolview --all`\nand then:\n```\npanic: Invalid instruction length\n"
+        "KDB: stack backtrace:\ndb_trace_self() at db_trace_self_wrapper+0x30\n```\n"
+    )
+
+    assert first.name == "kernel"
+
+
+def test_a_trap_of_the_kernel_names_no_command_above_it() -> None:
+    first = death(
+        "I ran this:\n`$ poolview --all`\n```\nFatal trap 12: page fault while in kernel mode\n"
+        "current process\t\t= 0 (re0 taskq)\n```\n"
+    )
+
+    assert first.name != "poolview"
+
+
+def test_erlangs_machine_is_beam() -> None:
+    first = death('eheap_alloc: Cannot allocate 147852528 bytes of memory (of type "heap").\n')
+
+    assert first.name == "beam"
+
+
+def test_the_task_of_an_embedded_core() -> None:
+    first = death(
+        "Crashed task handle: 0x3fcb9ec0, name: 'poolTask', GDB name: 'process 42'\n"
+        "Panic reason: assert failed: void loop_pool(void*) pool.cpp:53 (0)\n"
+    )
+
+    assert first.name == "poolTask"
+
+
+def test_what_a_program_looks_for_is_no_death() -> None:
+    assert is_quiet(
+        "We use metrics, looking for messages from kubelet like:\n```\n"
+        "Killed process 1557026 (stress) total-vm:256780kB, anon-rss:100056kB\n```\n"
+    )
