@@ -39,6 +39,12 @@ _GO: Final = re.compile(
 )
 """The path of a module, as `example.org/somebody/serve`, or a folder `cmd/serve` or `cli/serve`."""
 
+_ENTRY: Final = re.compile(
+    # Rust: serve::main, serve::main::{{closure}}; .NET: Serve.Program.Main
+    r"(?P<crate>(?!std\b|core\b|tokio\b)[a-z]\w{1,60})::main(?:::\{\{closure\}\}){0,3}"
+    r"(?:::h[0-9a-f]{16})?|(?P<assembly>[A-Z][\w.]{1,80})\.Program\.<?Main>?\$?(?![\w$]).{0,200}"
+)
+"""Where a program begins, in languages that name it after its own package."""
 _LOADER: Final = re.compile(r"dyld|libdyld\.dylib")
 _GO_LIBRARY: Final = re.compile(r"go[-.].*|.*[-.]go|.*-(?:client|sdk|lib|driver|api)")
 """Repositories are called so that others use: `go-sqlite3`, `api-go`."""
@@ -68,6 +74,8 @@ def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
         _GO.match(call.file) for call in calls if call.file and _MAIN.match(call.function or "")
     )
     yield from (go["name"] for go in filter(None, mains))
+    entries = (_ENTRY.fullmatch(call.function) for call in calls if call.function is not None)
+    yield from (entry["crate"] or entry["assembly"] for entry in filter(None, entries))
     hosted = (_HOSTED.match(call.function or "") for call in reversed(calls) if _is_own(call))
     names = (repository["name"] for repository in filter(None, hosted))
     yield from (name for name in names if _GO_LIBRARY.fullmatch(name) is None)
@@ -81,8 +89,16 @@ def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
     else:  # macOS's frameworks have no suffix either, but capitals; Windows' libraries no hyphen
         yield from (call.module for call in calls if call.is_program)
         yield from filter(_HYPHENED.fullmatch, modules)
+        yield _only_module(modules)
     yield "python" if any(map(_EXTENSION.fullmatch, modules)) else None
     yield _interpreter(calls)
+
+
+def _only_module(modules: Sequence[str]) -> str | None:
+    """The module of all frames that name one: with everything in it, it is the program."""
+    name = next(iter(modules), "")
+    is_only = len(modules) > 1 and set(modules) == {name} and name.islower()
+    return name if is_only and _PROGRAM.fullmatch(name) is not None else None
 
 
 def _go_module(calls: Sequence[NativeCall]) -> str | None:
