@@ -13,6 +13,10 @@ _EXE: Final = re.compile(r"(?i)(?!python)[\w .+-]{1,80}\.exe")
 _PYTHON: Final = ("python3", "_")
 _OF_PYTHON: Final = "python -X faulthandler SCRIPT    # Python's own stack when it faults"
 _OF_PROGRAM: Final = "procdump -ma -e PROGRAM.exe    # a whole dump when it faults again"
+_OF_PROCESSOR: Final = (
+    "Get-CimInstance Win32_Processor | Select-Object Name    # has it what the build needs?",
+    _OF_PROGRAM,
+)
 _OTHERWISE: Final = {
     ("Windows", CauseClass.HANG): (
         "procdump -ma -h PROGRAM.exe    # a whole dump when it hangs again",
@@ -28,6 +32,11 @@ _OTHERWISE: Final = {
     ),
 }
 """Where no fault ended it: by who told of the end, and of what."""
+_WINDOWS: Final = re.compile(
+    r"\b\w[\w.+-]{0,120}\.(?:dll|exe|pyd)\b|0x[cC]000[0-9a-fA-F]{4}\b|(?i:\bwindows fatal)|"
+    r"(?i:access violation)|\bEXCEPTION_[A-Z_]{6,30}\b|(?<![\w/])[A-Z]:\\\w|"
+    r"-10737\d{5}\b|\b32212\d{5}\b"
+)
 _PLATFORMS: Final[tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]] = (
     (
         "firmware",
@@ -48,10 +57,7 @@ _PLATFORMS: Final[tuple[tuple[str, re.Pattern[str], tuple[str, ...]], ...]] = (
     ),
     (
         "Windows",
-        re.compile(
-            r"\b\w[\w.+-]{0,120}\.(?:dll|exe|pyd)\b|0x[cC]000[0-9a-fA-F]{4}\b|(?i:\bwindows fatal)|"
-            r"(?i:access violation)|-10737\d{5}\b|\b32212\d{5}\b"
-        ),
+        _WINDOWS,
         (
             "Get-WinEvent -FilterHashtable @{LogName='Application'; Id=1000} -MaxEvents 5 | "
             "Format-List    # module and offset of the fault",
@@ -83,11 +89,13 @@ def steps_of_platform(death: Death, told: Sequence[Clue]) -> tuple[str, ...] | N
     """
     sources = {clue.source for clue in told}
     if death.cause.kind not in _NATIVE:
+        if death.signal == "SIGILL" and _WINDOWS.search("\n".join(one.text for one in told)):
+            return _OF_PROCESSOR
         own = (_OTHERWISE.get((source, death.cause.kind)) for source in sources)
         return next(filter(None, own), None)
     modules = (frame.module for frame in death.frames)
     lines = (line.text for line in death.evidence)
-    words = "\n".join(filter(None, (death.name, death.module, *modules, *lines)))
+    words = "\n".join(filter(None, (death.name, death.module, death.file, *modules, *lines)))
     return next(
         (
             tuple(step for step in steps if _fits(step, death))

@@ -91,6 +91,7 @@ def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
         yield from filter(_HYPHENED.fullmatch, modules)
         yield _only_module(modules)
     yield "python" if any(map(_EXTENSION.fullmatch, modules)) else None
+    yield "perl" if any((call.file or "").endswith(".xs") for call in calls) else None
     yield _interpreter(calls)
 
 

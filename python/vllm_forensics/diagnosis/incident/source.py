@@ -24,6 +24,11 @@ _BEHIND: Final = (
     re.compile(
         rf": ?(?P<function>{_NAMED}): (?:la )?[\w'\u2019]{{2,20}} [\"'`\u00ab\u201c\u201e(]"
     ),
+    # `12[:3], in function 'ns::Pool *ns::Pools::take(int)'`
+    re.compile(
+        r"(?:\[:\d{1,5}\])?[,.]? {0,2}in function '(?P<function>[^'\n]{1,400}?)"
+        r"(?:\([^'()\n]{0,300}\))?'"
+    ),
     # `line 12, function take()`, `(line 12), in function "take"`, `12[:3], in function 'take'`
     re.compile(
         r"(?:\[:\d{1,5}\])?[)\]]?[:,.]? {0,2}(?:in )?(?:[Ff]unction|func)[:=]? ?[`'\"]?"
@@ -90,7 +95,8 @@ def _words(clue: Clue) -> str:
 def _behind(words: str, end: int) -> str | None:
     """The function that stands behind the source."""
     found = next(filter(None, (form.match(words, end) for form in _BEHIND)), None)
-    return found["function"] if found is not None else None
+    name = found["function"] if found is not None else None
+    return _bare(name) if name is not None and "'" + name in words else name
 
 
 def _before(words: str, source: re.Match[str]) -> str | None:
@@ -99,7 +105,11 @@ def _before(words: str, source: re.Match[str]) -> str | None:
     found = next(filter(None, (form.search(before) for form in _THROWERS)), None)
     if found is None:
         return None
-    name = found["function"]
+    return _bare(found["function"])
+
+
+def _bare(name: str) -> str | None:
+    """Without arguments of templates, and what it returns."""
     while (bare := _TEMPLATE.sub("", name)) != name:  # its arguments hold blanks
         name = bare
     member = _MEMBER.search(name)

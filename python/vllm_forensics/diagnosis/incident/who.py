@@ -39,7 +39,12 @@ _INTERPRETERS: Final = {
     "Erlang": "beam",
 }
 """Who prints such a report of itself, whatever a title says that it ran."""
-_SERVERS: Final = {"ClickHouse": "clickhouse", "PHP-FPM": "php-fpm"}
+_SERVERS: Final = {
+    "ClickHouse": "clickhouse",
+    "PHP-FPM": "php-fpm",
+    "Blender": "blender",
+    "RPCS3": "rpcs3",
+}
 """The same, of which a stack may tell under which name it runs."""
 _DUMPS: Final = "faulthandler"
 _TYPED: Final = {"<stdin>", "<string>", "<console>"}

@@ -49,6 +49,13 @@ _WRITER: Final = lazily(
     r"[A-Za-z][\w.+-]{0,60}?)(?:\[(?P<pid>\d{1,9})\])?: "
 )
 _REACH: Final = 1_000
+_IN_FILE: Final = lazily(
+    r"(?:<b>|\W{0,8})(?P<source>\(in file [\w./\\: +-]{1,240}\.(?:c|cc|cpp|cxx|h|hpp|m|mm|rs):"
+    r"\d{1,7}[^\n]{0,400})"
+)
+_CUT: Final = lazily(r"\bfile [\w./\\+-]{1,240}\.(?:c|cc|cpp|cxx|h|hpp)$")
+_ITS_LINE: Final = lazily(r"line \d{1,7}\b")
+"""What an editor broke: `in file pool.cc` and below it `line 88`."""
 _WRAPPED: Final = 4
 """Over so many lines a paste breaks one at most."""
 _OWN: Final = lazily(
@@ -96,13 +103,21 @@ def with_sources(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> l
 
 
 def _lacks_source(clue: Clue) -> bool:
-    is_own = clue.kind is ClueKind.ABORT and clue.source == UNNAMED and not clue.native
-    return is_own and _BARE.search(clue.text) is not None and _SOURCE.search(clue.text) is None
+    is_own = clue.kind is ClueKind.ABORT and not clue.native
+    return is_own and _SOURCE.search(clue.text) is None
 
 
 def _completed(clue: Clue, lines: Sequence[str]) -> Clue:
     at = clue.line - 1
-    below = _BELOW.match(lines[at + 1]) if at + 1 < len(lines) else None
+    next_line = lines[at + 1] if at + 1 < len(lines) else ""
+    in_file = _IN_FILE.match(next_line)
+    if in_file is not None:
+        return replace(clue, detail=shortened(f"{clue.detail} {in_file['source']}"))
+    if _CUT.search(clue.detail or "") is not None and _ITS_LINE.match(next_line) is not None:
+        return replace(clue, detail=shortened(f"{clue.detail} {next_line.strip()}"))
+    if clue.source != UNNAMED or _BARE.search(clue.text) is None:
+        return clue
+    below = _BELOW.match(next_line)
     if below is not None:
         return replace(clue, detail=shortened(f"{clue.detail} at {below['source'].strip()}"))
     for begin in range(at - 1, max(-1, at - _WRAPPED), -1):

@@ -56,6 +56,11 @@ _OBJECT: Final = re.compile(
     r".{0,240}\bBacktrace (?:thr<\d{1,9}> )?obj<(?:[^<>\s/]{0,100}/){0,20}(?P<object>[\w+-]{2,60})>"
 )
 """Envoy's, which names the file that the first frames lie in."""
+_COMPONENT: Final = re.compile(
+    r"\{.{0,400}?\"component\": ?\"(?P<component>[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){1,6})\""
+)
+_RECORDS: Final = 3
+"""So many records in JSON above, of one component, tell whose last words they are."""
 _OF_CONTAINER: Final = 30
 _DESCRIBES: Final = re.compile(
     r".{0,80}\b(?:kubectl|k|oc) (?:-n \S{1,60} )?describe po(?:ds?)?[ /]"
@@ -152,7 +157,9 @@ def _named(clue: Clue, lines: Sequence[str]) -> Clue:
         return replace(clue, name=next((one["name"] for one in above if one is not None), None))
     if clue.source == "macOS" and '"' in clue.text:
         return _of_apples(clue, lines, at)
-    return replace(clue, name=_labelled(lines, at) or _of_wine(clue, lines, at))
+    return replace(
+        clue, name=_labelled(lines, at) or _of_wine(clue, lines, at) or _of_json(lines, at)
+    )
 
 
 def _of_wine(clue: Clue, lines: Sequence[str], at: int) -> str | None:
@@ -161,6 +168,13 @@ def _of_wine(clue: Clue, lines: Sequence[str], at: int) -> str | None:
         return None
     below = map(_BASE.match, lines[at : at + _OF_MODULES])
     return next((one["name"] for one in below if one is not None), None)
+
+
+def _of_json(lines: Sequence[str], at: int) -> str | None:
+    """The component that wrote the records right above."""
+    above = [match for match in map(_COMPONENT.match, lines[max(0, at - _RECORDS) : at]) if match]
+    names = {match["component"] for match in above}
+    return names.pop() if len(above) > 1 and len(names) == 1 else None
 
 
 def _is_apports(clue: Clue) -> bool:

@@ -227,3 +227,12 @@ def test_the_stack_of_a_living_goroutine_is_no_death() -> None:
     )
 
     assert explain_incident(reading, "log") is None
+
+
+def test_the_line_of_a_source_may_be_broken_off() -> None:
+    death = _death(
+        "2026-01-15 08:12:45 0x7f1be0001700  InnoDB: Assertion failure in thread 4242 in file "
+        "pool0take.cc\nline 88\nInnoDB: We intentionally generate a memory trap.\n"
+    )
+
+    assert (death.file, death.line) == ("pool0take.cc", 88)

@@ -462,3 +462,31 @@ def test_wine_tells_which_module_it_ran() -> None:
     ).first_death
 
     assert death.name == "serveplayer"
+
+
+def test_records_in_json_above_tell_whose_last_words_they_are() -> None:
+    record = '{"component":"pool-manager","level":"info","msg":"Loaded %s"}\n'
+    panic = "fatal error: concurrent map writes\n\ngoroutine 12 [running]:\n"
+
+    assert death(f"{record}{record}{panic}").name == "pool-manager"
+    assert death(f"{record}{record.replace('pool', 'block')}{panic}").name is None
+
+
+def test_an_extension_of_perls_tells_the_interpreter() -> None:
+    log = (
+        "Program terminated with signal 11, Segmentation fault.\n"
+        "#0  take_block (block=0x48) at DBI.xs:88\n"
+        "#1  0x00007fd84d6880ed in XS_DBI_take (cv=0x3df4ac8) at DBI.xs:12\n"
+    )
+
+    assert death(log).name == "perl"
+
+
+def test_a_reports_form_asks_for_the_log_that_stands_there() -> None:
+    log = (
+        "pooldb/pooldb · issue #42 · open · C\n# [CRASH] crashed by signal\n\n"
+        "Paste the complete crash log between the quotes below. Please include a few lines.\n\n"
+        "```\n4242:M 14 Jan 15:52:14.396 # Redis 4.0.11 crashed by signal: 11\n```\n"
+    )
+
+    assert death(log).pid == 4242

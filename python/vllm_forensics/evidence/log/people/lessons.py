@@ -160,7 +160,8 @@ _SOUGHT: Final = re.compile(
 )
 """`looking for messages like:` is what a program is to find."""
 _TO_READER: Final = re.compile(
-    r"(?i)\W{0,6}(?:please )?(?:copy|paste|post|send|attach|provide|share|upload|look for|find) "
+    r"(?i)(?!.{0,90}\b(?:between|within|inside) the )"  # so asks a report's form
+    r"\W{0,6}(?:please )?(?:copy|paste|post|send|attach|provide|share|upload|look for|find) "
     r"(?:and paste |me |us )?(?:the|your|any|that|this) (?:\S{1,20} ){0,4}?"
     r"(?:text|logs?|output|events?|reports?|lines?|entr(?:y|ies)|record)\b"
 )

@@ -85,7 +85,7 @@ SYSTEMS: Final = (
         writer="Blender",
         example="pool.pyd            :0x00007FFF63EEE850  ns_take",
         pattern=r"(?P<module>[\w.+-]{1,120})\s{0,40}:0x[0-9A-F]{12,16}\s{1,4}"
-        r"(?P<function>[A-Za-z_~]\S{0,300})",
+        r"(?P<function>Symbols not available|[A-Za-z_~]\S{0,300})",
         begins=r"[\w.+-]",
         holds=":0x",
     ),

@@ -26,6 +26,7 @@ _NO_NAME: Final = {
     "<unknown function>",
     "<unknown>",
     "<unavailable>",
+    "Symbols not available",  # Blender's
     "n/a",
     "at",
     "from",

@@ -101,8 +101,8 @@ _ENDS: Final = (
     ),
     (  # InnoDB
         "InnoDB: Assertion failure in ",
-        r"(?P<detail>InnoDB: Assertion failure in (?:thread \d{1,20} in )?file \S{1,200} "
-        r"line \d{1,6})",
+        r"(?P<detail>InnoDB: Assertion failure in (?:thread \d{1,20} in )?file \S{1,200}"
+        r"(?: line \d{1,6})?)",
         "2026-01-15 08:12:45 0x7f1be0001700  InnoDB: Assertion failure in file /src/fil0fil.cc "
         "line 620",
         "SIGABRT",

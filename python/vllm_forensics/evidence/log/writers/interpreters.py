@@ -191,12 +191,6 @@ _FAULTS: Final = (
         "Unhandled exception: c0000005",
         "SIGSEGV",
     ),
-    (  # Blender
-        "ExceptionCode  ",
-        r"^\W{0,8}ExceptionCode {1,20}: (?P<signal>EXCEPTION_(?:ACCESS_VIOLATION|STACK_OVERFLOW))",
-        "ExceptionCode         : EXCEPTION_ACCESS_VIOLATION",
-        None,
-    ),
     (  # Mono and Unity
         "Native Crash Reporting",
         r"^\s{0,12}(?P<detail>Native Crash Reporting)$",
