@@ -39,6 +39,7 @@ _LAUNCHERS: Final = frozenset(
     }
 )  # fmt: skip
 """What a shell ran, and is not who died: its program is told by no name."""
+_INTERPRETERS: Final = ("libR", "libpython", "libjulia", "libruby", "libperl", "libjvm")
 _SHELL: Final = "the shell"
 _ITS_SCRIPT: Final = re.compile(r"(?:.*/)?(?P<name>[\w.+-]{1,80}): line \d{1,9}: ")
 """A shell's script that tells of a child."""
@@ -71,16 +72,26 @@ def certainty_of(
 
     A signature has the process's number, or is one that only such a process has: a label without,
     as a container's or syslog's, may be any name. Some records name their program by being what
-    they are: Java's, the kernel's.
+    they are: Java's, the kernel's; where another interpreter is on the stack, that may have
+    started this one.
     """
     if name is None:
         return None
     own = (name_of(clue) for clue in told if not _is_guess(clue, clue.name))
-    modules = (call.module for clue in told for call in clue.native)
+    modules = {call.module for clue in told for call in clue.native}
+    is_embedded = any(map(_is_of_another(name).match, filter(None, modules)))
+    by_itself = None if is_embedded else by_itself
     scripts = (script_of(clue.python) for clue in told)
     is_sure = name in {by_itself, *own, *_signed(told, reading), *modules, *scripts}
     is_sure = is_sure and not name.endswith(_OF_SHELLS)  # which runs others
     return Certainty.PROVED if is_sure else Certainty.LIKELY
+
+
+def _is_of_another(name: str) -> re.Pattern[str]:
+    """Modules of interpreters that one of that name is none of."""
+    own = "libjvm" if name == "java" else f"lib{name}".lower()
+    others = (one for one in _INTERPRETERS if not own.startswith(one.lower()))
+    return re.compile("(?:" + "|".join(others) + r")[\d.-]{0,8}\w{0,3}\.(?:so|dylib)")
 
 
 def _signed(told: Sequence[Clue], reading: IncidentReading) -> Iterator[str]:

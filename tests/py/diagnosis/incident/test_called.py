@@ -103,6 +103,21 @@ def test_a_repository_that_others_use_is_no_program() -> None:
     assert first.name is None
 
 
+@pytest.mark.parametrize(
+    ("library", "certainty"), [("libR.so", LIKELY), ("libpython3.12.so.1.0", LIKELY),
+                               ("libpool.so", SURE), ("libjulia-internal.so.1.10", SURE)],
+)  # fmt: skip
+def test_an_interpreter_may_be_embedded_in_another(library: str, certainty: Certainty) -> None:
+    first = death(
+        "[4242] signal (11.1): Segmentation fault\n"
+        "in expression starting at none:0\n"
+        f"take_block at /opt/lib/{library} (unknown line)\n"
+        f"serve at /opt/lib/{library} (unknown line)\n"
+    )
+
+    assert (first.name, first.name_certainty) == ("julia", certainty)
+
+
 def test_a_factory_is_no_actor() -> None:
     first = death(
         "Unhandled Exception: EXCEPTION_ACCESS_VIOLATION reading address 0xcb8f0003\n"
