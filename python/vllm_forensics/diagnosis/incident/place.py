@@ -103,7 +103,9 @@ def _native(told: Sequence[Clue], cause: Cause) -> NativeCall | None:
     stacks = [_own_part(clue, cause) for clue in told if not _is_anothers(clue.native, cause)]
     programs = {clue.name for clue in told if clue.native and clue.name is not None}
     found = (*_found(place_of, stacks), *_found(last_resort, stacks))
-    place = _with_source(_named(found, programs), asserted_place(told))
+    place = _named(found, programs)
+    if place is None or cause.kind is not CauseClass.NATIVE_FAULT:  # whose words are another's
+        place = _with_source(place, asserted_place(told))
     if _NO_PLACE.search(cause.detail) is not None:
         module = place.module if place is not None else None
         return NativeCall(function=None, module=module) if module is not None else None

@@ -113,6 +113,10 @@ _FUNCTIONS: Final = re.compile("|".join(f"(?:{rule.pattern})" for rule in RUNTIM
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
 _START: Final = re.compile(r"_start|_?_dl_\w+|main|_{0,2}waitpid|_{0,2}wait4")
 """Where a debugger stops before anything has happened, or while it reads the process itself."""
+_OFFSET: Final = re.compile(r"0x[0-9a-f]{1,16}")
+_START_ENDS: Final = 0x2C000
+"""Below it lies what calls main in the builds of glibc that were seen (2.17 to 2.39, x86-64); the
+way back from a handler lies above 0x33000."""
 _MAX_HANDLER: Final = 8
 _DEEP_HANDLER: Final = 16
 """A handler of so many functions is known by its libraries, which have no part in what died."""
@@ -324,6 +328,16 @@ def _are_only_above(calls: tuple[NativeCall, ...], at: int) -> bool:
     return None not in above and above.isdisjoint(call.module for call in calls[at + 1 :])
 
 
+def _began(calls: tuple[NativeCall, ...], at: int) -> bool:
+    """Did libc's frame, one of the two outermost, call main?
+
+    `libc.so.6(+0x2083f)`: glibc's start stands in front of its way back from a handler.
+    """
+    offset = calls[at].offset or ""
+    is_outer = at > 0 and len(calls) - 2 <= at
+    return is_outer and _OFFSET.fullmatch(offset) is not None and int(offset, 16) < _START_ENDS
+
+
 def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
     """Where the stack goes on below a handler's frames.
 
@@ -335,7 +349,8 @@ def _above_the_signal(calls: tuple[NativeCall, ...]) -> int:
         if at >= _MAX_HANDLER and not _are_only_above(calls, at):
             break
         is_libc = _LIBC.match(call.module) if call.module is not None else call.offset is not None
-        if call.function is None and is_libc and not _is_shown_above(calls, at):
+        is_way_back = call.function is None and is_libc and not _is_shown_above(calls, at)
+        if is_way_back and not _began(calls, at):
             return at + 1
         if call.function is not None and _TRAMPOLINES.fullmatch(call.function) is not None:
             return at + 1

@@ -141,3 +141,19 @@ def test_the_interpreters_innermost_frames_are_shown_and_are_no_place() -> None:
         ("decode_pool", "python"),
         (None, "pool.so"),
     ]
+
+
+def test_what_calls_main_is_no_way_back_from_a_handler() -> None:
+    death = incident_of(
+        "==13==ERROR: UndefinedBehaviorSanitizer: SEGV on unknown address 0x000000000008 (pc "
+        "0x00000043240c bp 0x7ffe1d8d53c0 sp 0x7ffe1d8d40b0 T13)",
+        "    #0 0x43240c  (/opt/pool+0x43240c)",
+        "    #1 0x5c8fb5  (/opt/pool+0x5c8fb5)",
+        "    #2 0x7f2edc87983f  (/lib/x86_64-linux-gnu/libc.so.6+0x2083f)",
+        "    #3 0x40fa58  (/opt/pool+0x40fa58)",
+        "",
+        "thread '<unnamed>' panicked at 'child 13 exited', /src/respawn.rs:347:21",
+    ).first_death
+
+    assert (death.module, death.file) == ("pool", None)
+    assert death.frames[0].offset == "0x43240c"
