@@ -53,6 +53,23 @@ def demangle(name: str) -> str | None:
     return found if found and reader.at_end else None
 
 
+_ESCAPES: Final = re.compile(r"\$(?:(?P<sign>LT|GT|RF|BP|C|LP|RP)|u(?P<code>[0-9a-f]{2}))\$|\.\.")
+_SIGNS: Final = {"LT": "<", "GT": ">", "RF": "&", "BP": "*", "C": ",", "LP": "(", "RP": ")"}
+
+
+def unescape(name: str) -> str:
+    """A path of the older mangling of Rust, whose signs a symbolizer left: `_$LT$a..B$GT$::f`."""
+    if "$LT$" not in name:
+        return name
+
+    def plain(escape: re.Match[str]) -> str:
+        if escape["code"] is not None:
+            return chr(int(escape["code"], 16))
+        return _SIGNS[escape["sign"]] if escape["sign"] is not None else "::"
+
+    return _ESCAPES.sub(plain, name.removeprefix("_"))
+
+
 _DISAMBIGUATOR: Final = re.compile(r"[sB][0-9a-zA-Z]{0,20}_")
 _IDENTIFIER: Final = re.compile(r"(?P<length>[1-9][0-9]{0,3})_?")
 

@@ -104,6 +104,10 @@ _REASONS: Final = {
 }
 
 
+_NATIVE_SOURCE: Final = re.compile(r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|rs|inc)$")
+"""What an assertion told, and no file of Python's."""
+
+
 def _where(death: Death) -> list[str]:
     places = []
     if death.function is not None:
@@ -111,7 +115,9 @@ def _where(death: Death) -> list[str]:
         places.append(f"{death.function}{within}{_source(death)}")
     elif death.module is not None:
         places.append(death.module)
-    elif death.file is not None and death.python_function is None:
+    elif death.file is not None and (
+        death.python_function is None or _NATIVE_SOURCE.search(death.file) is not None
+    ):
         places.append(f"{death.file}:{death.line}")
     if death.python_function is not None:
         places.append(

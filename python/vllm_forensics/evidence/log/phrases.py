@@ -23,6 +23,7 @@ from vllm_forensics.model.signals import signal_name, signal_number
 _MAX_TEXT: Final = 400
 _FAR: Final = 300
 _BEFORE_IT: Final = 80
+_BLANKS: Final = re.compile(r" {3,}")
 _MAX_DETAIL: Final = 300
 """Characters of what is quoted of a line."""
 _BEFORE: Final = 1_000
@@ -287,4 +288,5 @@ def base_name(path: str | None) -> str | None:
 
 def shortened(words: str) -> str:
     """What is quoted of a line, with a mark where its end is left out."""
+    words = _BLANKS.sub(" ", words) if "   " in words else words
     return words if len(words) <= _MAX_DETAIL else f"{words[: _MAX_DETAIL - 1].rstrip()}…"

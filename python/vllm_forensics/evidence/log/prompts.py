@@ -104,6 +104,11 @@ _STEP: Final = re.compile(
     r"\.{1,2}/[\w./+-]{1,120})(?: .{0,300})?)$"
 )
 """A step of a CI runner, as it tells what it runs."""
+_RAN: Final = re.compile(
+    r"(?P<command>\.{1,2}/(?:[\w.+-]{1,60}/){0,8}[\w+-]{1,60}(?: [\w./\"'-].{0,300})?)$"
+)
+"""What make tells of a command that is a path alone."""
+_RIGHT_ABOVE: Final = 2
 _REACH: Final = 60
 """So far above a death its program was started."""
 _ASKS: Final = re.compile(r"echo +[\"']?[$%]")
@@ -115,6 +120,9 @@ _STRANGERS: Final = {"kernel", OOPS, BUGCHECK, "a debugger", "systemd", "somebod
 
 def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
     """The program of the nearest command above a line; None where that only starts or shows."""
+    for line in reversed(lines[max(0, at - _RIGHT_ABOVE) : at]):
+        if (ran := _RAN.match(line)) is not None:
+            return program_of_command(ran["command"])
     for line in reversed(lines[max(0, at - _REACH) : at]):
         line = _TAGS.sub("", line) if "</" in line else line
         typed = _PROMPT.match(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.demangle import unescape
 from vllm_forensics.evidence.log.sanitized_remains import SIGNALS, kind_of_end, summaries, tail
 from vllm_forensics.evidence.log.writers.sanitizers import SANITIZERS
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
@@ -27,6 +28,8 @@ _BEHAVIOR: Final = "UndefinedBehaviorSanitizer"
 _ENDED: Final = re.compile(rb"^(?:==\d{1,18}==ABORTING$|.{0,120}?\bAborted\b)")
 """Right below a report after which the program would have gone on, were it not built otherwise."""
 _BELOW: Final = 3
+_RECOVERS: Final = re.compile(rb"-fsanitize-recover|\bhalt_on_error=(?:0|false)")
+"""So built or so run, a program goes on."""
 _MAX_TEXT: Final = 300
 _MAX_LINES: Final = 10_000
 _OWN: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.STACK}
@@ -41,11 +44,14 @@ class SanitizedPart:
         self._kept: list[bytes] = []
         self._size = 0
         self._before = 0
+        self._recovers = False
 
     def feed(self, data: bytes, lines_before: int) -> None:
         """Whole lines of the log, and how many lines stood before them."""
         if self._size >= _MAX_KEPT:
             return
+        if not lines_before:
+            self._recovers = _RECOVERS.search(data, 0, _HEAD) is not None
         if not self._kept:
             at = _first(data)
             fuzzed = data.find(_FUZZERS, 0, at if at >= 0 else len(data))
@@ -102,7 +108,7 @@ class SanitizedPart:
             detail=_detail(report, signal),
             native=tuple(
                 NativeCall(
-                    function=frame.function,
+                    function=unescape(frame.function) if frame.function else None,
                     module=frame.module.rsplit("/", 1)[-1] if frame.module else None,
                     offset=frame.offset,
                     build_id=frame.build_id,
@@ -117,6 +123,8 @@ class SanitizedPart:
         if report.sanitizer == _FUZZER:
             return _FUZZED.get(report.kind, ClueKind.ABORT)
         kind = kind_of_end(report.sanitizer, report.kind)
+        if self._recovers and kind is not ClueKind.SIGNAL and not self._ended_below(report):
+            return None
         if kind is None and report.sanitizer == _BEHAVIOR and self._ended_below(report):
             return ClueKind.ABORT
         return kind

@@ -18,6 +18,7 @@ _ANDROID: Final = re.compile(
     r"(?: \(BuildId: ([0-9a-fA-F]+)\))?$"
 )
 _BUILD_ID: Final = re.compile(r"\(BuildId: ([0-9a-fA-F-]+)\)$")
+_CUT_BUILD_ID: Final = re.compile(r" \(BuildId:? ?[0-9a-fA-F]{0,64}$")
 _MODULE: Final = re.compile(r"\(([^()]*(?:\([^()]*\)[^()]*)*?)\+(0x[0-9a-fA-F]+)\)$")
 _MODULE_ARCHITECTURE: Final = re.compile(
     r":(?:x86_64h?|i386|arm64e?|armv7s?k?|arm64_32|aarch64|unknown)$"
@@ -136,6 +137,8 @@ def _named(index: int, pc: str | None, rest: str, *, has_function: bool = True) 
     match = _BUILD_ID.search(rest)
     if match is not None:
         build_id, rest = match[1], rest[: match.start()].rstrip()
+    elif " (B" in rest:
+        rest = _CUT_BUILD_ID.sub("", rest)
     if ", r0=" in rest or " (d" in rest or " (i" in rest:
         rest = _REMARK.sub("", rest)
     match = _MODULE.search(rest)

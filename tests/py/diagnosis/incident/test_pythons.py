@@ -461,3 +461,29 @@ def test_macos_tells_an_uncaught_exception_also_without_the_stacks_head() -> Non
 
     assert (first.cause.kind, first.signal) == (CauseClass.ABORT_EXCEPTION, "SIGABRT")
     assert (first.name, first.function) == ("Pool View", "pool::Arena::Arena")
+
+
+def test_an_assertions_source_is_not_pythons() -> None:
+    incident = explain_incident(
+        parse_incident_log(
+            [
+                b"E0819 04:34:59.521602551 42 pool.cc:42]             assertion failed: !taken\n"
+                b"Fatal Python error: Aborted\n\nThread 0x00f1 (most recent call first):\n"
+                b'  File "/opt/app/pool.py", line 7 in take\n'
+            ]
+        ),
+        "log",
+    )
+
+    assert incident is not None
+    assert "pool.cc:42] assertion failed: !taken" in incident.explanation
+    assert "Where: pool.cc:42, called by Python's take." in incident.explanation
+
+
+def test_a_title_may_quote_an_assertion() -> None:
+    first = death('# Crash "assertion failed: id < size" in Serve 1.19\n\nSee the log.\n')
+
+    assert (first.cause.kind, first.cause.certainty.value) == (
+        CauseClass.ABORT_EXCEPTION,
+        "likely",
+    )

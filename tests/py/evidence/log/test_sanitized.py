@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vllm_forensics.diagnosis.incident.explain import explain_incident
+from vllm_forensics.evidence.demangle import unescape
 from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death
@@ -153,6 +154,8 @@ def test_the_program_is_that_of_its_outermost_function() -> None:
         ("$ make; ./poold", "poold"),
         ("(venv37) poold list", "poold"),
         ("$ ./poold && echo done", "poold"),
+        ("$ ./test", "test"),
+        ("% make\n[...]\n./_pool_bootstrap take.py pool", "_pool_bootstrap"),
         ("(venv37) is not used here", None),
     ],
 )
@@ -174,3 +177,30 @@ def test_a_title_says_what_a_sanitizer_found_and_where() -> None:
     assert (first.cause.kind, first.function) == (CauseClass.HEAP_CORRUPTION, "pool.take")
     assert first.cause.certainty is Certainty.LIKELY
     assert death("# Teach: how ASAN is built\n\nIt detects a heap-buffer-overflow.\n") is None
+
+
+def test_a_frame_that_was_cut_in_its_build_id_has_a_module() -> None:
+    first = died(
+        "==42==WARNING: MemorySanitizer: use-of-uninitialized-value\n"
+        "    #0 0x7f9ac021aee1  (/opt/lib/libpool.so.1+0x21aee1) (BuildId: 1c4c8d943"
+    )
+
+    assert (first.function, first.module) == (None, "libpool.so.1")
+
+
+def test_a_program_that_was_built_to_go_on_did_not_die() -> None:
+    report = (
+        "==42==WARNING: MemorySanitizer: use-of-uninitialized-value\n"
+        "    #0 0x55573e7a1bb9 in take /src/pool.cc:31\n"
+    )
+    built = 'CXXFLAGS="-fsanitize=memory -fsanitize-recover=memory" make\n'
+
+    assert died(report).pid == 42
+    assert death(f"It warns often.\n```\n{built}```\n\n```\n{report}```\n") is None
+
+
+def test_signs_that_a_symbolizer_left_are_read() -> None:
+    name = "_$LT$pool..Arena$u20$as$u20$pool..Take$GT$::take"
+
+    assert unescape(name) == "<pool::Arena as pool::Take>::take"
+    assert unescape("pool::take") == "pool::take"

@@ -31,6 +31,7 @@ _NOBODY: Final = lazily(
     # who reports it
     r"(?:ub|hw|kc?|[alkmt])a?san|\w*sanitizers?|faulthandler|"
     # what is called and loaded
+    r"(?:load|stress|unit|smoke|integration)-?tests?|rocm|cuda|hip|opencl|vulkan|"
     r"import|xla|jit|gil|cudnn|[nr]ccl|(?:cu|open)?blas|mkl|openmp|pybind11|glibc|dataloader|"
     r"window|button|model|page|box|site|dbs?|databases?|os ?x|browser|tab|\w+\(\))$"
 )

@@ -26,7 +26,7 @@ _RUNS: Final = (
     r"invok(?:e|ed|ing))|(?:my|the|this|following) command(?: line)?"
     r"(?: (?:that )?(?:I|we)(?: \w{2,4})? \w{2,8})? ?"
     r"(?:(?:is|was):?|:)|"
-    r"\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) ?"
+    r"\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) {0,3}"
     r"(?:the |my |our )?(?:command |program |binary |tool |executable )?"
 )
 _COMMAND: Final = lazily(
@@ -125,7 +125,7 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     if trackers is not None and not any(_IMPORTED.search(line) for line in below):
         own = _own(trackers["name"], trackers["owner"])
         found = filter(None, map(own.search, (*told, *below)))
-        yield from (match[match.lastgroup or 0] for match in found)
+        yield from filter(somebody, (match[match.lastgroup or 0] for match in found))
 
 
 def _done_above(page: Page, clues: Sequence[Clue]) -> str | None:

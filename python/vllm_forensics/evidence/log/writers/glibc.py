@@ -202,6 +202,13 @@ GLIBC: Final = Family(
             r"assertion failed: .{1,200})",
             "../src/pool.h:88: Serve fatal error: assertion failed: id < size",
         ),
+        Phrase(  # a title that quotes it
+            ClueKind.ABORT,
+            "assertion failed: ",
+            r"^#{1,3} (?:.{0,60} )?[\"'`\u201c](?P<detail>assertion failed: [^\"'`\u201d]{2,160})",
+            '# Crash "assertion failed: id < size" in Serve 1.19',
+            signal="SIGABRT",
+        ),
         Phrase(
             ClueKind.HEAP,
             "Attempt to free invalid pointer",
