@@ -111,18 +111,17 @@ def _field(at: int, line: str) -> _Field | None:
     if check is not None:
         return _Field(at, "bugcheck", check["value"])
     match = _FIELD.match(line)
-    if match is None or match["value"] is None:
+    if match is None or match["value"] is None or match["label"] == "labels":
         return None
     return _Field(at, _SPACE.sub("", match["label"]).lower(), match["value"].strip())
 
 
 def _death(form: _Form, lines: Sequence[str]) -> Clue | None:
-    """The death that a form tells, with the stack below it."""
-    if len(form.fields) < _FEW:
-        return None
+    """The death that a form tells, with the stack below it; of few fields only with a stack."""
+    is_form = len(form.fields) >= _FEW
     found = next(filter(None, map(_ending, form.fields)), None)
     if found is None:
-        return None
+        return _unsigned(form, lines) if is_form else None
     field, ending = found
     name, pid = _who(form), _pid(form)
     native = _native(form, field)
@@ -139,7 +138,19 @@ def _death(form: _Form, lines: Sequence[str]) -> Clue | None:
         of_another=True,
     )
     told = with_stack_below(clue, lines, form.last + 1)
+    if not is_form and not (told.native and ending.has_code):
+        return None
     return told if told.native else replace(told, native=native)
+
+
+def _unsigned(form: _Form, lines: Sequence[str]) -> Clue | None:
+    """What apport's report tells of which somebody left out the signal: that it crashed."""
+    head = next((one for one in form.fields if one == (one.line, "problemtype", "Crash")), None)
+    name = _who(form)
+    if head is None or name is None:
+        return None
+    line = LogLine(head.line + 1, "", lines[head.line])
+    return clue_at(line, ClueKind.CHILD, "a crash report", name=name, of_another=True)
 
 
 def _ending(field: _Field) -> tuple[_Field, Ending] | None:

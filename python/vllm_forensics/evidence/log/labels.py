@@ -76,6 +76,10 @@ _APP: Final = re.compile(
     r".{0,140}\bpid: (?P<pid>\d{1,9}), tid: \d{1,9}, name: .{1,60} >>> (?P<name>[\w.:]{3,120}) <<<"
 )
 _PROC_NAME: Final = re.compile(r"\W{0,8}\"(?:procName|app_name)\" ?: ?\"(?P<name>[^\"\\]{1,80})\"")
+_CORE_OF: Final = re.compile(
+    r"Corefile specified executable: \"(?:[^\s/\"]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})\""
+)
+"""dbx's, of the core that it opens."""
 _PROC_PID: Final = re.compile(r"\W{0,8}\"pid\" ?: ?(?P<pid>\d{1,9})\b")
 _APPLES: Final = re.compile(r"\s{0,4}Process: {1,20}(?P<name>\S[^\[\]:]{1,60}) \[\d{1,9}\]\s*$")
 """The first line of macOS's own report, of which somebody showed the stack before."""
@@ -113,7 +117,7 @@ def labelled_program(line: str) -> str | None:
     match = _FORM.match(line)
     if match is not None:
         return match["program"]
-    apples = _PROC_NAME.match(line) or _APPLES.match(line)
+    apples = _PROC_NAME.match(line) or _APPLES.match(line) or _CORE_OF.match(line)
     return apples["name"] if apples is not None else None
 
 

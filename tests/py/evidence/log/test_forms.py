@@ -243,3 +243,32 @@ def test_frames_below_delphis_message_say_more_than_its_module() -> None:
 )
 def test_the_classs_name_in_a_sentence_is_no_death(line: str) -> None:
     assert is_quiet(f"{line}\n")
+
+
+def test_apports_report_without_its_signal_tells_that_a_program_crashed() -> None:
+    first = death(
+        "Our system crashed:\n\n> ProblemType: Crash\n> Architecture: amd64\n"
+        "> DistroRelease: Ubuntu 14.04\n> ExecutablePath: /usr/bin/poolview\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("poolview", CauseClass.UNKNOWN)
+
+
+def test_the_first_frames_of_socorros_report() -> None:
+    first = death(
+        "# Crash in [@ ns::Pool::take]\n\nReason: ```SIGSEGV /SEGV_MAPERR```\n\n"
+        "Top 10 frames of crashing thread:\n```\n"
+        "0 libpool.so ns::Pool::take src/pool/Pool.cpp:3174\n"
+        "1 libpool.so ns::Serve src/pool/Serve.cpp:2264\n```\n"
+    )
+
+    assert (first.function, first.module, first.line) == ("ns::Pool::take", "libpool.so", 3174)
+
+
+def test_a_broken_signature_is_told_without_its_signal_too() -> None:
+    first = death(
+        "Process:               poolview [593]\n"
+        "Exception Type:        EXC_CRASH (Code Signature Invalid)\n"
+    )
+
+    assert (first.name, first.cause.kind) == ("poolview", CauseClass.ENVIRONMENT)

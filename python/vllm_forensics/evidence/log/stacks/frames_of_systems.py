@@ -104,7 +104,7 @@ SYSTEMS: Final = (
         example="5   _C.so    0x0000000104e95123 f(int) + 687",
         pattern=r"\s*(?:\[ ?\d{1,3}\] )?\d{1,3}\s{1,8}"
         r"(?P<module>\S(?:[^\t]{0,80}?\S)?)\s{1,40}0x[0-9a-f]{6,16} "
-        r"(?P<function>\S.{0,400}?)(?: \+ (?P<within>\d{1,12})\b|,?$)",
+        r"(?P<function>\S.{0,400}?)(?: \+ (?P<within>\d{1,20})\b|,?$)",
         begins=r"[\d\[]",
         holds="0x",
     ),
@@ -115,6 +115,15 @@ SYSTEMS: Final = (
         begins=r"\d",
         holds=" ",
         source="macOS",
+    ),
+    Form(
+        writer="Socorro, of the first frames",
+        example="0 libexample.so ns::Pool::take src/pool.cpp:88",
+        pattern=r"\s{0,4}\d{1,3} {1,2}(?P<module>[\w.+-]{1,80}\.(?:so|dll|dylib|exe)|XUL) {1,2}"
+        r"(?P<function>[A-Za-z_~<].{0,400}?) {1,2}(?P<file>[\w./+-]{1,240}\.\w{1,4}):"
+        r"(?P<line>\d{1,7})$",
+        begins=r"\d",
+        holds=":",
     ),
     Form(  # libexample.so!f, and without symbols libexample.so + 0x1234
         writer="Breakpad's minidump_stackwalk",

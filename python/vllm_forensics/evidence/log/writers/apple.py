@@ -27,8 +27,9 @@ APPLE: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "Code Signature Invalid",
-            r"\b(?P<signal>SIGKILL) \((?P<detail>Code Signature Invalid)\)",
+            r"\b(?:EXC_[A-Z_]{3,20} \(|SIGKILL \(){1,2}(?P<detail>Code Signature Invalid)\)",
             "Exception Type:        EXC_CRASH (SIGKILL (Code Signature Invalid))",
+            signal="SIGKILL",
             in_prose=True,
         ),
         Phrase(
