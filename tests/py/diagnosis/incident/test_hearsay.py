@@ -179,3 +179,27 @@ def test_whoever_speaks_of_somebodys_change_reports() -> None:
         title, "", "I\u2019ve seen a few segfaults. They are not of what the PR changes."
     )
     assert not incidents_of(title, "", "The PR handles a few segfaults that I\u2019ve seen.")
+
+
+def test_systemds_status_tells_that_its_watchdog_ended_it() -> None:
+    death = incident_of(
+        "\u00d7 poold.service - Pool daemon",
+        "     Active: failed (Result: watchdog) since Fri 2026-01-15 00:33:40 EDT; 4min 17s ago",
+        "    Process: 1237 ExecStart=/usr/local/bin/poold (code=dumped, signal=ABRT)",
+        "   Main PID: 1237 (code=dumped, signal=ABRT)",
+    ).first_death
+
+    assert (death.name, death.pid, death.cause.kind) == ("poold", 1237, CauseClass.HANG)
+
+
+def test_an_unhandled_exception_in_a_library_is_told_with_it() -> None:
+    death = incident_of(
+        "# Unhandled exception in pool-threads.dll", "", "Poolview crashes nine out of ten times."
+    ).first_death
+
+    assert (death.name, death.module) == ("Poolview", "pool-threads.dll")
+    record = (
+        "Unhandled exception: c0000005 Date/Time: 2026-01-15, 15:33:08 "
+        "Fault address: 7FF91BF45303 (c:\\pool\\plugins\\take.dll) libpool version: 32.0.2"
+    )
+    assert incident_of(record).first_death.module == "take.dll"

@@ -75,6 +75,7 @@ CRASH: Final = re.compile(
     r"dump(?:s|ed) core|"
     rf"dies|died|dying|die(?= (?:after|on|when|while|with|during|at|again|every)\b)|"
     rf"{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
+    r"unhandled exceptions?(?= (?:in|at) [\w.+-]{1,60}\.(?:dll|exe)\b)|"
     r"panics|panicked|(?<=causes a )kernel panics?|PanicExceptions?|"
     r"assertion failures?|fatal python errors?|"
     r"(?:quits?|quitted|terminate[sd]|exit(?:s|ed)|die[sd]|clos(?:es|ed)|stop(?:s|ped)|end(?:s|ed)|"

@@ -27,6 +27,7 @@ from vllm_forensics.evidence.log.people.crash_names import (
 )
 from vllm_forensics.evidence.log.people.layout import is_section
 from vllm_forensics.evidence.log.people.lessons import count_of_witnesses, without_speech
+from vllm_forensics.evidence.log.people.no_names import KINDS
 from vllm_forensics.evidence.log.people.page import Page, is_printed
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import process_named, speaker_of
@@ -79,8 +80,7 @@ _OF_MACHINE: Final = re.compile(
 _OF_SERVERS: Final = ("stops", "starting", "starts", "stopping", "booting", "boots")
 """A video stops as well, and keeps starting."""
 _SERVER: Final = re.compile(
-    r"(?i)(?:\b(?:container|server|service|daemon|process|pod|bot|program|app|application|instance|"
-    r"worker|deployment|broker|database|game)s?|[a-z]{2,20}(?:server|d))[`\"']? (?:\w{2,12} ){0,2}$"
+    rf"(?i)(?:\b(?:{KINDS})s?|[a-z]{{2,20}}(?:server|d))[`\"']? (?:\w{{2,12}} ){{0,2}}$"
 )
 """Who runs until he is stopped, right before the verb."""
 _JOINED: Final = re.compile(r" ?[/,&+] ?|,? (?:and|or) ")

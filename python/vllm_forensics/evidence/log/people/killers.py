@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.no_names import KINDS
 
 KILLER: Final = (
     r"(?:oom[ -]?killer|kernel)(?: [\w-]{1,15}){0,4}?(?<! was)(?<! were)(?<! been)(?<! got) "
@@ -27,10 +28,7 @@ _ADJECTIVE: Final = lazily(
     r"(?i)(?:main|child|same|whole|big|own|other|new|old|wrong|single|random|build|test|"
     r"background|\w+(?:est|ing|ed|al|ive|ary|er))$"
 )
-_KIND: Final = lazily(
-    r"(?i)(?:server|process(?:es)?|program|service|daemon|instance|app(?:lication)?|container|pod|"
-    r"job|task)s?$"
-)
+_KIND: Final = lazily(rf"(?i)(?:{KINDS}|job|task)(?:e?s)?$")
 """Before such a word stands which one."""
 
 

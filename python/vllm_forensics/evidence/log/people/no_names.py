@@ -6,7 +6,17 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 
-_LIKE_ADJECTIVES: Final = r"\w+(?:al|ent|ant|om|ic|ive|ous|ble|ed)"
+KINDS: Final = (
+    "server|game|app|application|program|process|bot|browser|editor|emulator|engine|client|daemon|"
+    "service|container|pod|instance|worker|deployment|broker|database|plugin|system|vm"
+)
+"""What people call a program by its kind."""
+_HOW: Final = (
+    "random|sudden|occasional|frequent|constant|instant|immediate|intermittent|weird|strange|odd|"
+    "sporadic|repeated|consistent|possible|potential|rare|regular|common|infinite|complete|hard"
+)
+"""How crashes come."""
+_LIKE_ADJECTIVES: Final = r"[a-z]+(?:al|ent|ant|om|ic|ive|ous|ble|ed)"
 LIKE_ADJECTIVE: Final = lazily(rf"(?i){_LIKE_ADJECTIVES}$")
 """As a second word with a capital it is a part of a name."""
 _NOBODY: Final = lazily(
@@ -19,12 +29,13 @@ _NOBODY: Final = lazily(
     r"is|are|was|has|have|had|does|did|will|causes?|my|our|"
     r"v?\d[\w.]{0,12}|crash\w*|core|sig[a-z]{3,5}|segf\w*|panic\w*|hang\w*|"
     # adjectives of what comes often or once, and of its kind
-    rf"multiple|several|new|first|last|weird|infinite|complete|sudden|hard|immediate|\w+ly|\w+ing|{_LIKE_ADJECTIVES}|"
+    rf"{_HOW}|multiple|several|new|first|last|[a-z]+ly|[a-z]+ing|{_LIKE_ADJECTIVES}|"
     # what is done, and no one who does it
-    r"\w{3,}(?:tions?|ences?|ments?|ness)|"
+    r"[a-z]{3,}(?:tions?|ences?|ments?|ness)|"
     # what a thing is, and not whose name it is
-    r"code|program|process|app|application|script|game|example|system|everything|bug|issue|error|"
-    r"tests?|job|task|container|pods?|step|build|target|child(?:ren)?|parent|thread|run|session|"
+    r"code|programs?|process(?:es)?|apps?|applications?|scripts?|games?|examples?|systems?|"
+    r"everything|bugs?|issues?|errors?|tests?|jobs?|tasks?|containers?|pods?|steps?|builds?|targets?|"
+    r"child(?:ren)?|parents?|threads?|runs?|sessions?|instances?|nodes?|things?|users?|people|"
     r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
     r"(?:[a-z]+-){1,2}[a-z]+(?:ed|ing|only|side|time)|shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
@@ -60,14 +71,11 @@ _OCCASIONS: Final = lazily(
     # where, and which
     r"android|ios|ipados|windows|win|win(?:32|64|10|11)|linux|mac|macos|osx|ubuntu|debian|fedora|arch|"
     r"x86|x64|arm|arm64|mobile|desktop|web|tablet|phone|release|debug|prod|production|staging|beta|"
-    r"alpha|nightly|latest|major|minor|big|huge|main|core|possible|potential|rare|early|late|sudden|"
-    r"small|weird|strange|odd|old|same|similar|other|further|repeated|regular|common|known)$"
+    r"alpha|nightly|latest|major|minor|big|huge|main|core|early|late|small|old|same|similar|other|"
+    rf"further|known|{_HOW})$"
 )
 """Before the noun `crash` such a word says when, where or of which kind it is."""
-_HOW_OFTEN: Final = lazily(
-    r"(?i)\b(?:random|sudden|occasional|frequent|constant|instant|immediate|intermittent|weird|"
-    r"strange|another|sporadic|repeated|consistent|possible|rare) $"
-)
+_HOW_OFTEN: Final = lazily(rf"(?i)\b(?:{_HOW}|another) $")
 
 
 def somebody(name: str) -> str | None:

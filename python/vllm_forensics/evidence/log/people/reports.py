@@ -24,6 +24,7 @@ from vllm_forensics.evidence.log.people.doubt import (
     is_witnessed,
 )
 from vllm_forensics.evidence.log.people.killers import has_killer
+from vllm_forensics.evidence.log.people.no_names import KINDS
 from vllm_forensics.evidence.log.people.prose import Voice, voice_of
 from vllm_forensics.evidence.log.people.works import CHANGING, DEALING, FORM, opens_with_a_noun
 
@@ -148,8 +149,8 @@ _OPENS: Final = lazily(
 )
 """Nothing stands before it in its clause."""
 _ALONE: Final = lazily(
-    r"(?i)\W{0,6}(?:(?:and|then|so|but|now) )?(?:the |my |our )(?:\w{2,12} )?(?:server|game|app|"
-    r"application|program|process|bot|browser|editor|emulator|engine|client|daemon|service) $"
+    r"(?i)\W{0,6}(?:(?:and|then|so|but|now) )?(?:the |my |our )(?:\w{2,12} )?"
+    rf"(?:{KINDS}) $"
 )
 """Who did, and nothing else, where the verb has lost its ending."""
 _SAW: Final = lazily(

@@ -111,7 +111,7 @@ _SUBJECT: Final = lazily(
     r"(?P<name>[A-Za-z][\w.+/-]{1,80})[`\"'*]{0,3}"
     r"(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4}(?:-\w{1,12})?)?"
     r"(?: (?:(?P<kind>process|proc|server|daemon|program|app|children)|"
-    r"(?P<unit>pod|container|service)s?))?(?P<mark> ?:)?$",
+    r"(?P<unit>pod|container|service|job|task)s?))?(?P<mark> ?:)?$",
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(

@@ -187,7 +187,8 @@ _FAULTS: Final = (
     ),
     (  # OBS
         "nhandled exception: c0000005",
-        r"^(?P<detail>Unhandled exception: c0000005)\b",
+        r"^(?P<detail>Unhandled exception: c0000005)\b(?: .{0,60}Fault address: [\dA-F]{6,16} "
+        r"\((?:[^)]{0,200}\\)?(?P<module>[^)\\]{1,80})\))?",
         "Unhandled exception: c0000005",
         "SIGSEGV",
     ),

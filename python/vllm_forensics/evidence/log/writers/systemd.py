@@ -82,6 +82,13 @@ SYSTEMD: Final = Family(
             sender="systemd",
         ),
         Phrase(
+            ClueKind.HANG,
+            "(Result: watchdog)",
+            r"^\s*Active: failed \((?P<detail>Result: watchdog)\)",
+            "     Active: failed (Result: watchdog) since Fri 2026-01-15 00:33:40 EDT; 4min ago",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.MEMORY,
             "with result 'oom-kill'",
             r"(?P<name>[\w@.\\-]{1,200})\.service: Failed with (?P<detail>result 'oom-kill')",

@@ -333,6 +333,8 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Llama-4 segfaults", None),
         ("Coredump occurs on poolmd.", "poolmd"),
         ("Crash on FreeBSD", None),
+        ("I saw pool-internal jobs get killed via SIGKILL", "pool-internal"),
+        ("Nightly jobs crash", None),
         ("I install it and start the poolview, and then it crashes", "poolview"),
         ("Whenever I open this file, it crashes", None),
         ("Illegal instruction when running without a GPU", None),
