@@ -44,6 +44,7 @@ _SERVERS: Final = {
     "PHP-FPM": "php-fpm",
     "Blender": "blender",
     "RPCS3": "rpcs3",
+    "PostgreSQL": "postgres",
 }
 """The same, of which a stack may tell under which name it runs."""
 _DUMPS: Final = "faulthandler"

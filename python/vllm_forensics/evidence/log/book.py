@@ -10,7 +10,7 @@ from vllm_forensics.evidence.log.stacks.handler_frames import HANDLER_FRAMES, PA
 from vllm_forensics.evidence.log.traced import STRACE
 from vllm_forensics.evidence.log.writers.accelerators import GPU, WATCHDOG
 from vllm_forensics.evidence.log.writers.apple import APPLE
-from vllm_forensics.evidence.log.writers.applications import BLENDER, RPCS3
+from vllm_forensics.evidence.log.writers.applications import BACKENDS, BLENDER, RPCS3
 from vllm_forensics.evidence.log.writers.containers import CONTAINERS
 from vllm_forensics.evidence.log.writers.coredumps import COREDUMPS
 from vllm_forensics.evidence.log.writers.daemons import DAEMONS, POSTGRES, RUNNERS
@@ -76,7 +76,7 @@ FAMILIES: Final = (
     FATAL_LOGS, JAVA, JULIA, NODE, R, RUBY, ANDROID, BACKWARD, PADDLE, FRAMEWORKS, QT, GLIB, TCL,
     COMPILERS, BROWSERS, CLICKHOUSE, DATABASES, GAMES, UNREAL, TVM, MATLAB, MINIDUMPS,
     INTERPRETERS, DOTNET, DELPHI, HANDLER_FRAMES, SANITIZERS, PANIC_FRAMES,
-    EMBEDDED, PHP_FPM, GO, BLENDER, RPCS3,
+    EMBEDDED, PHP_FPM, GO, BACKENDS, BLENDER, RPCS3,
     # what it lacks
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first

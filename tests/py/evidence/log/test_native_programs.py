@@ -490,3 +490,11 @@ def test_a_reports_form_asks_for_the_log_that_stands_there() -> None:
     )
 
     assert death(log).pid == 4242
+
+
+def test_macos_tells_a_damaged_heap() -> None:
+    line = "serve(4242,0x1f2a3b4c0) malloc: Heap corruption detected, free list is damaged\n"
+
+    found = death(f"{line}zsh: abort      serve\n")
+
+    assert (found.pid, found.name, found.cause.kind.value) == (4242, "serve", "heap-corruption")

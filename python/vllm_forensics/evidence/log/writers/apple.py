@@ -131,6 +131,15 @@ APPLE: Final = Family(
         ),
         Phrase(
             ClueKind.HEAP,
+            " malloc: Heap corruption detected, ",
+            r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9})(?:,0x[0-9a-f]{1,16})?\) )?malloc: "
+            r"(?P<detail>Heap corruption detected, .{1,120})",
+            "serve(4242,0x1f2a3b4c0) malloc: Heap corruption detected, free list is damaged at "
+            "0x600003c04080",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
             " malloc: Incorrect checksum for freed object",
             r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9})(?:,0x[0-9a-f]{1,16})?\) )?malloc: "
             r"(?P<detail>Incorrect checksum for freed object 0x[0-9a-f]{1,16}.{1,80})",

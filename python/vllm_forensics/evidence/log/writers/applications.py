@@ -1,7 +1,7 @@
 """What single applications write of their own end, by which alone they are known.
 
-Sources: the crash handlers of Blender (wmOS_crash and its exception record) and of RPCS3 (`fatal`
-messages of its log), as their sources print them.
+Sources: PostgreSQL's ExceptionalCondition, the exception record of Blender's crash handler and the
+fatal messages of RPCS3's log, as their sources print them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,20 @@ from typing import Final
 from vllm_forensics.evidence.log.phrases import Family, Phrase
 from vllm_forensics.model.incident import ClueKind
 
+BACKENDS: Final = Family(
+    source="PostgreSQL",
+    phrases=(
+        Phrase(
+            ClueKind.ABORT,
+            "TRAP: ",
+            r"\b(?P<detail>TRAP: (?:FailedAssertion|failed Assert)\("
+            r"(?:.{1,300}?(?=, PID: )|.{1,200}))"
+            r"(?:, PID: (?P<pid>\d{1,9}))?",
+            'TRAP: failed Assert("pool != NULL"), File: "pool.c", Line: 88, PID: 4242',
+            signal="SIGABRT",
+        ),
+    ),
+)
 BLENDER: Final = Family(
     source="Blender",
     phrases=(

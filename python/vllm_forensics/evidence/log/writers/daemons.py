@@ -87,12 +87,6 @@ _ENDS: Final = (
         "Assert error in take(), pool.c line 88:",
         "SIGABRT",
     ),
-    (  # PostgreSQL
-        "TRAP: ",
-        r"\b(?P<detail>TRAP: (?:FailedAssertion|failed Assert)\(.{1,200})",
-        'TRAP: FailedAssertion("pool != NULL", File: "pool.c", Line: 88)',
-        "SIGABRT",
-    ),
     (
         "PANIC:  ",
         r"\b(?P<detail>PANIC:  \S.{1,200})",

@@ -58,3 +58,13 @@ def test_what_is_thrown_elsewhere_is_no_death() -> None:
     line = b"I {RSX [0x4242]} RSX: the exceptions thrown: 3\n"
 
     assert not parse_incident_log([line]).clues
+
+
+def test_a_backend_of_postgres_signs_its_failed_assertion() -> None:
+    death = incident_of(
+        "# CREATE EXTENSION crashes server on v18",
+        "",
+        'TRAP: failed Assert("pool != NULL"), File: "pool.c", Line: 88, PID: 4242',
+    ).first_death
+
+    assert (death.name, death.pid, death.file, death.line) == ("postgres", 4242, "pool.c", 88)
