@@ -162,6 +162,26 @@ CXX = {
     "extern \"C\" int read_block(volatile int* p) { return *p; }\n"
     "int main() { signal(SIGSEGV, report); return read_block((int*)0x48); }",
 }
+OWN = {
+    "rich_panel": """
+from rich.traceback import install
+install(show_locals=True)
+def take(pool, number):
+    return pool["free"][number]
+def serve(requests):
+    pool = {"free": [3, 5]}
+    for one in requests:
+        take(pool, one)
+if __name__ == "__main__":
+    serve([0, 1, 2])
+""",
+    "started_in_import": """
+import concurrent.futures, multiprocessing
+context = multiprocessing.get_context("spawn")
+with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+    print(list(pool.map(abs, [-1])))
+""",
+}
 RUST = "fn pick(v: &[i32], i: usize) -> i32 { v[i] }\nfn main() { pick(&[1, 2, 3], std::env::args().count() + 8); }\n"
 
 
@@ -210,6 +230,22 @@ def pythons(interpreters: list[str], folder: str) -> None:
             write(f"python{version}_{name}", output, folder, prefix)
 
 
+def own_python(folder: str) -> None:
+    """What needs the project's own packages: this Python dies."""
+    for name, text in OWN.items():
+        (Path(folder) / f"{name}.py").write_text(text, encoding="utf-8")
+        output = run([sys.executable, f"{name}.py"], folder)
+        output = made_public(output, folder, sys.base_prefix)
+        write(f"python_{name}", "".join(map(reframed, output.splitlines(True))), folder)
+
+
+def reframed(line: str) -> str:
+    """A line of a frame as wide as it was before a path in it was replaced."""
+    is_framed = line.startswith("\u2502") and line.rstrip().endswith("\u2502")
+    inside = line.strip()[1:-1].rstrip()
+    return f"\u2502{inside:<78}\u2502\n" if is_framed else line
+
+
 def native(folder: str) -> None:
     for name, text in CXX.items():
         source = Path(folder) / f"{name}.cpp"
@@ -239,6 +275,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         pythons(sys.argv[1:] or [sys.executable], folder)
+        own_python(folder)
         native(folder)
         rust(folder)
 

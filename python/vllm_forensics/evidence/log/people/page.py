@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 _HEAD: Final = 400
@@ -38,6 +38,9 @@ _HANDLERS_OWN: Final = re.compile(
 """What crash handlers print besides."""
 
 
+_RAISED: Final = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception): ?")
+"""An exception whose message begins below it."""
+_MESSAGE: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,5}[.!]?")
 _QUESTION: Final = re.compile(
     r"(?i)\W{0,8}(?:what happen(?:ed|s)|actual (?:behaviou?r|results?)|describe the bug|"
@@ -56,6 +59,8 @@ class Page:
         self.head: Final = lines[:_HEAD]
         """They show what kind the text is."""
         self._opened: Final = _opened(lines)
+        for at, begin in _messages(lines):
+            self._opened[at] = begin if self._opened[at] is None else self._opened[at]
 
     def is_fenced(self, at: int) -> bool:
         """Does the line stand in a fence, or is it the mark of one?"""
@@ -126,6 +131,20 @@ def _opened(lines: Sequence[str]) -> list[int | None]:
         for at in range(max(0, begin), end + 1):
             opened[at] = begin
     return opened
+
+
+def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The lines that are an exception's own words, as many as it takes, each with its heading's.
+
+    Multiprocessing explains to its reader how to begin; that is no lesson of who pasted it.
+    """
+    for begin, line in enumerate(lines):
+        if _RAISED.fullmatch(line) is None:
+            continue
+        for at in range(begin + 1, min(len(lines), begin + _MESSAGE)):
+            if lines[at].strip() and not lines[at].startswith(("    ", "\t")):
+                break
+            yield at, begin
 
 
 def _closes(lines: Sequence[str], mark: int) -> bool:
