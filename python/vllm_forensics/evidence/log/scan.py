@@ -111,7 +111,9 @@ _QUOTED: Final = "Worker failed with error '"
 _NUMBERED: Final = re.compile(rb"\d{1,2}: ")
 _CAUGHT: Final = re.compile(
     rb"(?m)\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION)\b|level[\"=: ]{1,4}(?:error|warn)|"
-    rb"^(?:.{0,80} )?Exception (?:in thread|ignored in) "
+    rb"^(?:.{0,80} )?Exception (?:in (?:thread|callback|Tkinter callback)\b|ignored in )|"
+    rb"\b(?:Task|Future) exception was never retrieved|"
+    rb"^--- Logging error ---|Unhandled (?:error in Deferred|exception in event loop)"
 )
 """In the lines above a traceback that a logger or a thread's last resort printed."""
 _LINK: Final = 4

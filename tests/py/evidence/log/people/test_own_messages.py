@@ -13,7 +13,7 @@ _ADVICE = [
 
 
 def test_the_lines_of_a_message_are_not_written_by_a_person() -> None:
-    assert Page(_ADVICE).written() == [_ADVICE[-1]]
+    assert Page(_ADVICE).written() == [_ADVICE[0], _ADVICE[-1]]
 
 
 def test_a_heading_with_its_message_takes_no_lines_below_it() -> None:

@@ -132,3 +132,19 @@ def test_quotes_that_a_site_turned_are_quotes() -> None:
         "IndexError: list index out of range\n"
     )
     assert _calls(clue) == [("go", "/v/kit/core.py", 21)]
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Task exception was never retrieved\nfuture: <Task finished name='Task-2'>",
+        "Exception in callback Pool.take()\nhandle: <Handle Pool.take()>",
+        "Exception in Tkinter callback",
+        "--- Logging error ---",
+        "Exception in thread loader:",
+    ],
+)
+def test_what_a_loop_or_a_thread_reports_may_have_been_survived(above: str) -> None:
+    traceback = 'Traceback (most recent call last):\n  File "a.py", line 2, in w\n    x()\n'
+    (clue,) = _clues(f"{above}\n{traceback}ValueError: lost\n")
+    assert clue.is_caught
