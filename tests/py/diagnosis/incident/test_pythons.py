@@ -487,3 +487,14 @@ def test_a_title_may_quote_an_assertion() -> None:
         CauseClass.ABORT_EXCEPTION,
         "likely",
     )
+
+
+def test_a_long_frame_of_lldb_is_read() -> None:
+    arguments = ", ".join(["pool::Simd<double, 2ul, 0>"] * 30)
+    first = death(
+        "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x104000000)\n"
+        f"    frame #0: 0x00000001010aace0 _pool.so`bool pool::part<{arguments}>(double*) + 25\n"
+    )
+
+    assert first.module == "_pool.so"
+    assert (first.function or "").startswith("pool::part<")

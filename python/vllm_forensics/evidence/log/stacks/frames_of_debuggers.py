@@ -52,7 +52,7 @@ DEBUGGERS: Final = (
         writer="LLDB",
         example="  * frame #0: 0x00000001038b1019 libexample.dylib`f + 25",
         pattern=r"\s*(?:\* )?frame #\d{1,4}: 0x[0-9a-f]{6,16} (?P<module>[^`\s]{1,240})`"
-        r"(?P<function>\S.{0,400}?)(?: \+ (?P<within>\d{1,9})|"
+        r"(?P<function>\S.{0,1500}?)(?: \+ (?P<within>\d{1,9})|"
         r" at (?:(?P<file>\S{1,240}?):(?P<line>\d{1,7})|\S)|$)",
         begins="[*f]",
         holds="`",
