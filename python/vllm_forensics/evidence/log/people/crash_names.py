@@ -75,6 +75,7 @@ CRASH: Final = re.compile(
     r"dump(?:s|ed) core|"
     rf"dies|died|dying|die(?= (?:after|on|when|while|with|during|at|again|every)\b)|"
     rf"{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
+    r"encounter(?:e?d|s) an? (?:unexpected )?fatal error|"
     r"unhandled exceptions?(?= (?:in|at) [\w.+-]{1,60}\.(?:dll|exe)\b)|"
     r"panics|panicked|(?<=causes a )kernel panics?|PanicExceptions?|"
     r"assertion failures?|fatal python errors?|"
@@ -115,7 +116,7 @@ EXCEPTION: Final = re.compile(
 )
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
-    r"(?i)(?:hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
+    r"(?i)(?:encounter.*|hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
     rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*without.*|.*randomly.*|"
     r".*spontaneously.*|.*(?:itself|own)|"

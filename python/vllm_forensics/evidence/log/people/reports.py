@@ -58,6 +58,8 @@ _RECORDED: Final = lazily(
     r"(?i)[\"'`]? (?:reason|event|alert|metric|detection|handling|notification|counter)s?\b"
 )
 """What keeps count of ends like that: `OOMKilled events`."""
+_WHICHEVER: Final = lazily(r"(?i)\b(?:an?|any|each|every) $")
+"""`a crashed worker`: whichever it is."""
 _DEFINES: Final = lazily(
     r"(?i)\W{0,4}(?!.{0,60}\b(?:result|outcome|effect|end|problem|issue|error|bug|this|that|it|there|"
     r"here|what|all|mine|cause|culprit|i|we|my|our)\b)"
@@ -278,6 +280,7 @@ def _is_counted_or_made(crash: re.Match[str], before: str, after: str) -> bool:
         or _DEFINES.fullmatch(before) is not None
         or (name.endswith("crashed") and _SHOWN.match(after) is not None)
         or (name == "killed" and is_of_any(before))
+        or (name == "crashed" and _WHICHEVER.search(before) is not None and after[:1] == " ")
         or (name.endswith("s") and _MANY.search(before) is not None and not is_mine(before))
     )
 

@@ -110,7 +110,7 @@ _SUBJECT: Final = lazily(
     r"(?P<before>(?:^|[^\w\s]|\S{1,40})\s{0,2})(?P<quote>[`\"'*]{0,3})(?<![\w./-])"
     r"(?P<name>[A-Za-z][\w.+/-]{1,80})[`\"'*]{0,3}"
     r"(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4}(?:-\w{1,12})?)?"
-    r"(?: (?:(?P<kind>process|proc|server|daemon|program|app|children)|"
+    r"(?: (?:(?P<kind>process(?: group)?|proc|server|daemon|program|app|children)|"
     r"(?P<unit>pod|container|service|job|task)s?))?(?P<mark> ?:)?$",
     re.IGNORECASE,
 )

@@ -95,6 +95,7 @@ def crash_in(text: str) -> re.Match[str]:
         "The server keeps restarting every hour",
         "Solver wheel crashes on this CPU",
         "Tracker crash on launch",
+        "R encounterd a fatal error. The session was terminated.",
         "Crash camera apps after the video starts",
     ],
 )
@@ -207,6 +208,7 @@ def test_a_sentence_that_reports(sentence: str) -> None:
         'I get the error "crash: read error" from the tool',
         "SIGSEGV",
         "There is a checkbox on the app crashed dialog.",
+        "So a crashed member restarts from where it began.",
         "Double free is a defect that occurs when a program frees twice. Below, we look at it.",
         "A double free is a kind of memory corruption",
         "It is a memory corruption issue that occurs when a program frees twice.",
@@ -333,6 +335,7 @@ def test_the_place_that_a_title_names(title: str, place: str | None) -> None:
         ("Llama-4 segfaults", None),
         ("Coredump occurs on poolmd.", "poolmd"),
         ("Crash on FreeBSD", None),
+        ("poolsession process group crashes with a new script", "poolsession"),
         ("I saw pool-internal jobs get killed via SIGKILL", "pool-internal"),
         ("Nightly jobs crash", None),
         ("I install it and start the poolview, and then it crashes", "poolview"),
