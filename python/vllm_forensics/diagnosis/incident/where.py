@@ -11,6 +11,13 @@ from vllm_forensics.diagnosis.incident.machinery import (
     handles_a_signal,
     is_called_to_fail,
 )
+from vllm_forensics.diagnosis.incident.runtimes_own import (
+    HANDLING,
+    LAST_FUNCTIONS,
+    PRINTERS,
+    RUNTIMES_OWN,
+    SYSTEMS_MODULES,
+)
 from vllm_forensics.diagnosis.runtime_frames import (
     RUNTIME_FUNCTIONS,
     SYSTEM_FILES,
@@ -19,59 +26,6 @@ from vllm_forensics.diagnosis.runtime_frames import (
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import NativeCall
 
-_LOGS: Final = (
-    r"google::(?:LogMessage|LogDest|glog_|logging_|Dump|Failure|Install|RawLog|GetStack|Symboliz|"
-    r"base::|Check|\W?anonymous|\(unnamed|protobuf::internal::Log)|"
-    r"folly::(?:symbolizer|Log|logging|fatal)"
-)
-"""glog's and folly's own frames, where they print a failed check or handle a signal."""
-_HANDLERS: Final = re.compile(
-    rf"(?:absl::|{_LOGS}|std::|boost::(?:throw_exception|wrapexcept|exception_detail)|"
-    r"TVMFFI(?:SegFault|Backtrace|Traceback)|"
-    r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log|backtrace)|tvm::ffi::.*[Bb]acktrace|"
-    r"llvm::sys::(?:PrintStack|RunSignal|.{0,80}[Ss]ignal)|"
-    r"ray::(?:TerminateHandler|operator<<|RayLog|SpdLog)|"
-    r"c10::(?:Error|detail::torch|cuda::c10_cuda|FatalSignalHandler|SignalHandler)|"
-    r"_?rust_|_{0,2}rustc::|core::|panicking::|(?:option::Option|result::Result)<|sys_common::|sys::backtrace|"
-    r"<(?:std|core|alloc)::|(?:internal/)?runtime(?:/[a-z]{2,12}){0,2}\.|"
-    r"sync\.(?:fatal|throw|\(\*)|(?:[\w.-]{1,60}/){1,10}k?log(?:rus)?(?:/v\d)?\.|panic$|__kmp_(?:abort|fatal)|"
-    r"paddle::(?:framework::SignalHandle|platform::GetCurrentTraceBack)|"
-    r"node::(?:Abort|(?:On)?FatalError|OOMErrorHandler|errors::TryCatchScope)|"
-    r"Builtins_\w|v8::internal::(?:FunctionCallbackArguments::|Builtin_\w|Execution::|"
-    r"\(anonymous namespace\)::(?:HandleApiCall|Invoke)|MaybeHandle<.{1,200}HandleApiCall)|"
-    r"ceph::__ceph_(?:abort|assert)|"
-    r"v8:$|v8::(?:api_internal|base::|Utils|V8::FromJust|internal::(?:V8|Heap)::Fatal)|"
-    r"(?:_?raise|_?_?abort|gsignal|kill(?:pg)?|clone3?|_?_?free|malloc|realloc|calloc|cfree)\b(?!::)|"
-    r"__clang_call_terminate|__aarch64_(?:ld|cas|swp)|_{0,3}pthread_|_sigtramp|__restore_rt|"
-    r"_{0,2}sigaction|_{0,2}funlockfile$|rb_(?:vm_)?bug|sigsegv$|__llvm_libc::|SignalHandler|__assert|(?:__)?libc_message|__libc(?:_|$)|__fortify|__stack_chk|__chk_fail|"
-    r"_{0,2}(?:new_)?sem_wait|_{0,2}waitpid|_{0,2}wait4|__lll_lock|__(?:internal_)?syscall_cancel|"
-    r"_{0,2}(?:do_|GI___)?futex_|epoll_wait|_{0,2}(?:poll|select|read|nanosleep|clock_nanosleep)$|"
-    r"ggml_(?:print_backtrace|abort|uncaught_exception|(?:cuda|hip|sycl|vk|metal)_error)|"
-    r"tensorrt_llm::common::throw|new_threadstate|(?:take|drop)_gil|"
-    r"operator (?:new|delete)\b|boost::asio::detail::do_throw_error|"
-    r"start_thread|execute_native_thread|_?int_free|_?int_malloc|"
-    r"_?int_realloc|fatal_error|_?Py_FatalError|pymain_|faulthandler_|_Py_DumpStack|"
-    r"malloc_(?:printerr|consolidate)|tcache_\w{3,20}|unlink_chunk|sysmalloc|_{0,2}strn?dup$|"
-    r"__(?:(?:raw|w)?mem(?:p?cpy|move|r?chr|r?cmp|set)|(?:st[rp]|wcs)n?(?:cpy|cat|len|r?chr(?:nul)?|"
-    r"(?:case)?cmp|c?spn|pbrk|(?:case)?str))_[a-z]\w{1,40}|"
-    r"(?:mem(?:p?cpy|move|r?chr|r?cmp|set)|(?:str|wcs)n?(?:cpy|cat|len|r?chr(?:nul)?|(?:case)?cmp|"
-    r"c?spn|pbrk|(?:case)?str))(?:\(|$)|"
-    r"_{0,3}v?f?printf_(?:internal|chk)|buffered_vfprintf|"
-    r"(?:kdb_backtrace|vpanic|trap_fatal|trap_pfault|calltrap|kerntrap|alltraps\w*)$|"
-    r"_?g_(?:log(?:v|_\w{1,40})?|assertion_\w{1,40}|return_if_fail_warning|error|on_error_\w{1,20})$|"
-    r"os::(?:abort|Linux|Posix)|VMError::|JVM_handle_\w{1,20}_signal|report_vm_error|"
-    r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
-    r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
-    r"[+-]\[NS(?:Exception|AssertionHandler) |"
-    r"-\[NSObject\(NSObject\) (?:doesNotRecognizeSelector|__retain_OA)|___forwarding___|"
-    r"_CF_forwarding_prep|demangling_terminate_handler|"
-    r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
-)
-_ENDS: Final = re.compile(
-    r"_{0,2}(?:GI_)?abort(?:\(\))?$|panic$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
-    r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
-)
-"""The last functions of the C library, of Go, Qt, V8 and Node."""
 _ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur|invariant)\w{0,12}fail")
 _ASSERTS: Final = re.compile(r"(?:\w+::)*_*[a-z]{1,12}_?[Aa]ssert(?:_?[A-Z]?[a-z]{1,12})?")
 """A program's own function for it, `nsAssertDebug`: below what ended the program it is no place."""
@@ -82,19 +36,6 @@ _GIVES_UP: Final = re.compile(
     r"qAbort"
 )
 """By these a program ends itself, and no fault does."""
-_PRINTERS: Final = re.compile(
-    rf"uwsgi_(?:backtrace|segfault)|absl::|{_LOGS}|"
-    r"ucs_(?:debug(?!_cleanup|_init)|handle|error|fatal|log)|llvm::sys::Print|c10::FatalSignal"
-)
-"""What printed the stack is no place, even where nothing else stands there."""
-_HANDLING: Final = re.compile(
-    r"(?i)(?!faulthandler_thread$)\w*(?:signal|sig|crash|segv|seg_?fault|(?<!de)fault|exception|abort|terminate)"
-    r"_?(?:action_)?"
-    r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
-    r"seg_?fault|fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
-    r"\w*(?:assert(?:ion)?|check_?verify)_?fail(?:ed|ure)?\w*"
-)
-"""A handler's frame, by what it is called in most programs."""
 _TRAMPOLINES: Final = re.compile(
     r"__restore_rt|_sigtramp|__kernel_rt_sigreturn|KiUserExceptionDispatch(?:er)?"
 )
@@ -125,15 +66,6 @@ _SIGNAL_LIBRARIES: Final = re.compile(r"libglog\.so.*|libtvm_ffi\.so.*|segfault-
 _SANITIZERS: Final = re.compile(r"lib(?:clang_rt\.)?[a-z]{1,3}san\b")
 _UCX: Final = re.compile(r"libucs\.so.*")
 """Handles signals and does work: its nameless frames are the handler's."""
-_SYSTEM: Final = re.compile(
-    r"(?i:libsystem_\w+\.dylib|libc\+\+(?:abi)?(?:\.1)?\.dylib|libobjc\.A\.dylib|libdyld\.dylib|dyld|Python|"
-    r"lib(?:art|base|nativehelper|nativeloader|sigchain)\.so|org\.python\.python|"
-    r"libruby[.-][\w.-]{1,20}|lib(?:gfortran|ifcore\w{0,4}|flang\w{0,8})[.-][\w.-]{1,30}|"
-    r"(?:ntdll|wow64(?:cpu)?|kernelbase|kernel32|"
-    r"user32|gdi32(?:full)?|win32u|com(?:ctl|dlg)32|shell32|ole32|combase|rpcrt4|sechost)(?:\.dll)?|"
-    r"libswift(?:Core|_Concurrency)\.(?:dylib|so)|ucrtbase(?:\.dll)?|vcruntime\w*(?:\.dll)?|msvcrt(?:\.dll)?|python\d+\.dll)"
-)
-"""The C libraries and the interpreters of macOS, Windows and Android, Ruby's and Fortran's."""
 TITLE: Final = re.compile(r"\w{1,20}::[\w.-]{1,60}")
 """`sglang::scheduler_TP0`, `ray::IDLE`: the name that an interpreter gave itself."""
 _INTERPRETERS: Final = re.compile(r"_?Py[A-Z_]")
@@ -181,7 +113,7 @@ def _below_a_check(calls: tuple[NativeCall, ...], start: int) -> int:
             or (gave_up and is_called_to_fail(name))
         ):
             start = at + 1
-        elif not (_HANDLERS.match(name) or _FUNCTIONS.fullmatch(name)):
+        elif not (RUNTIMES_OWN.match(name) or _FUNCTIONS.fullmatch(name)):
             break
     return start
 
@@ -195,7 +127,7 @@ def _ends_by_assertion(calls: tuple[NativeCall, ...], at: int) -> bool:
 
 def gives_up(call: NativeCall) -> bool:
     """Is it a runtime's own frame on its way to the end: a panic's, a signal handler's?"""
-    return call.function is not None and _HANDLERS.match(call.function) is not None
+    return call.function is not None and RUNTIMES_OWN.match(call.function) is not None
 
 
 def _handles(call: NativeCall) -> bool:
@@ -209,7 +141,7 @@ def _handles(call: NativeCall) -> bool:
     if handles_a_signal(call.function):
         return True
     # Crystal tells a type behind one colon.
-    return _HANDLING.fullmatch(name.rsplit("::", 1)[-1].partition(":")[0]) is not None
+    return HANDLING.fullmatch(name.rsplit("::", 1)[-1].partition(":")[0]) is not None
 
 
 def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
@@ -221,14 +153,14 @@ def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
                 return call
             continue
         names = {call.function, plain_name(call.function)}  # a template's has its type before it
-        if any(map(_HANDLERS.match, names)):
+        if any(map(RUNTIMES_OWN.match, names)):
             continue
         if any(map(_FUNCTIONS.fullmatch, names)) and not _OF_EXTENSIONS.match(call.function):
             continue
         return call
     # The standard library's templates are compiled into the library that uses them.
     for call in calls:
-        is_printer = _PRINTERS.match(call.function or "") is not None
+        is_printer = PRINTERS.match(call.function or "") is not None
         is_printer = is_printer or (call.function is None and _is_ucx(call.module))
         if call.module is not None and not is_printer and not _is_runtime(call.module):
             return NativeCall(function=None, module=call.module, offset=call.offset)
@@ -254,11 +186,11 @@ def _is_of_a_system(call: NativeCall) -> bool:
 def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """Where every frame is a runtime's: OpenMP's, or the only library that there is."""
     name = calls[0].function or "" if calls else ""
-    is_handler = bool(calls) and (_HANDLERS.match(name) is not None or _handles(calls[0]))
+    is_handler = bool(calls) and (RUNTIMES_OWN.match(name) is not None or _handles(calls[0]))
     if len(calls) == 1 and not _START.fullmatch(name) and not is_handler:
         is_place = _SANITIZERS.match(calls[0].module or "") is None
         is_place = is_place and bool(calls[0].module or calls[0].function)
-        if not is_place or _PRINTERS.match(name) is not None:
+        if not is_place or PRINTERS.match(name) is not None:
             return None
         is_runtimes = calls[0].module is not None and _FUNCTIONS.fullmatch(name) is not None
         return replace(calls[0], function=None) if is_runtimes else calls[0]
@@ -272,7 +204,7 @@ def innermost(calls: tuple[NativeCall, ...]) -> NativeCall | None:
     """The interpreter's frame that was at fault, where no other is."""
     for call in calls[fault_index(calls) :]:
         name = call.function or ""
-        if not name or _is_of_a_system(call) or _HANDLERS.match(name):
+        if not name or _is_of_a_system(call) or RUNTIMES_OWN.match(name):
             continue
         if _INTERPRETERS.match(name) or _INTERPRETER.fullmatch(call.module or ""):
             return call if _OUTERMOST.match(name) is None else None
@@ -287,14 +219,14 @@ def _below_the_end(calls: tuple[NativeCall, ...]) -> int:
         at + 1
         for at, call in enumerate(calls[:_MAX_HANDLER])
         if call.function is not None
-        and (_ENDS.match(call.function) or ends_a_program(call.function))
+        and (LAST_FUNCTIONS.match(call.function) or ends_a_program(call.function))
     )
     return max(found, default=0)
 
 
 def _first_end(calls: tuple[NativeCall, ...]) -> int:
     """Below the innermost of several that ended a process, where the text ends with another."""
-    ends = (at + 1 for at, call in enumerate(calls) if _ENDS.match(call.function or ""))
+    ends = (at + 1 for at, call in enumerate(calls) if LAST_FUNCTIONS.match(call.function or ""))
     return next(ends, len(calls))
 
 
@@ -312,7 +244,7 @@ def _is_ucx(module: str | None) -> bool:
 
 
 def _is_runtime(module: str) -> bool:
-    own = (_SIGNAL_LIBRARIES, _SYSTEM, TITLE)
+    own = (_SIGNAL_LIBRARIES, SYSTEMS_MODULES, TITLE)
     return is_runtime_module(module) or any(one.fullmatch(module) for one in own)
 
 
