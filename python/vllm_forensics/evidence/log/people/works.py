@@ -51,7 +51,8 @@ _PRINTED: Final = lazily(
 )
 """A program's own words: `poold: error: Detected …`."""
 _WORKS: Final = lazily(
-    rf"(?i)\W{{0,4}}(?!restarting\b)(?:(?P<mends>(?:re-?)?{CHANGING}{FORM})|{_WORK}{FORM})"
+    rf"(?i)\W{{0,4}}(?:please,? (?!{MEND}))?(?!restarting\b)(?:(?P<mends>(?:re-?)?{CHANGING}{FORM}|"
+    rf"(?:the )?(?:ability|possibility) to (?=\w))|{_WORK}{FORM})"
 )
 _NOUN_TOO: Final = lazily(
     r"(?i)\W{0,4}(?:debug|patch|support|monitor|guard|trap|track|report|document|address|merge|"

@@ -324,10 +324,10 @@ GPU: Final = Family(
             )
             for needle in ("CUDA_LAUNCH_BLOCKING=", "AMD_SERIALIZE_KERNEL=", "HIP_LAUNCH_BLOCKING=")
         ),
-        Phrase(
+        Phrase(  # 63: memory was exchanged for spare memory; 92: many errors that were corrected
             ClueKind.GPU,
             "NVRM: Xid ",
-            r"(?P<detail>NVRM: Xid \(.{1,30}\): \d{1,20}, (?:pid='?(?P<pid>\d{1,20})'?"
+            r"(?P<detail>NVRM: Xid \(.{1,30}\): (?!63,|92,)\d{1,20}, (?:pid='?(?P<pid>\d{1,20})'?"
             r"(?:, name=(?P<name>[\w./:+-]{1,60}))?)?.{0,120})",
             "NVRM: Xid (PCI:0000:41:00): 31, pid=4242, name=python, Ch 00000008, MMU Fault",
         ),

@@ -146,8 +146,8 @@ GLIBC: Final = Family(
             rf"(?:(?<![^\s`(]){_PROGRAM}(?:\[(?P<pid>\d{{1,9}})\])?: )?"
             r"(?P<detail>(?<![^\s:`])[^\s:`]{1,200}:\d{1,20} ?: ?"
             # a page takes the first mark for its own
-            r"(?!.*\], thread: \[).{1,500}?: Assertion (?:[`']?.{1,200}['`] "
-            r"failed|`[^'`]{1,200}$))",  # a title may be cut off
+            r"(?!.*\], thread: \[)(?!.{0,300}\b[Ww]arning: Assertion ).{1,500}?: Assertion "
+            r"(?:[`']?.{1,200}['`] failed|`[^'`]{1,200}$))",  # a title may be cut off
             "worker: cache.cpp:88: int get(int): Assertion `id < size' failed.",
             signal="SIGABRT",
         ),

@@ -148,6 +148,8 @@ def test_a_title_that_reports(title: str) -> None:
         "\u5982\u4f55\u89e3\u51b3Segmentation fault",
         "\u4f60\u542f\u52a8\u65f6\u4f1a\u51fa\u73b0Segmentation fault",
         "Dropdown randomly closes",
+        "Please add an option to kill a pool that hangs",
+        "Ability to skip steps that hang",
     ],
 )
 def test_a_title_of_a_change_a_wish_a_lesson_or_a_doubt(title: str) -> None:

@@ -37,6 +37,8 @@ def test_a_fatal_line_tells_the_place_that_gave_up(line: str, file: str, number:
         "E0208 16:45:19.123456 12903 pool/take.cc:18] no block left",
         "I1028 12:00:00.000001 77 server.go:33] F1028 12:00:00.000001 77 is its name",
         "2026-01-15 08:12:45.1: W tensorflow/core/pool.cc:9] F tensorflow/ is the prefix",
+        "/src/pool.cpp:12: Warning: Assertion 'n > 0' failed (non-fatal)",
+        "NVRM: Xid (PCI:0000:65:00): 63, pid='<unknown>', name=<unknown>, Row Remapper: row 7",
     ],
 )
 def test_what_is_not_fatal_ends_nothing(line: str) -> None:
