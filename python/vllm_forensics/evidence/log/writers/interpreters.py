@@ -302,6 +302,12 @@ FAULTS: Final = Family(
             Phrase(ClueKind.SIGNAL, needle, pattern, example, signal=signal)
             for needle, pattern, example, signal in _FAULTS
         ),
+        Phrase(  # below the signal's line, or alone
+            ClueKind.ABORT,
+            "has crashed. This indicates a bug in",
+            r"oh no: (?P<name>Bun) has crashed\. (?P<detail>This indicates a bug in Bun)",
+            "oh no: Bun has crashed. This indicates a bug in Bun, not your code.",
+        ),
         Phrase(
             ClueKind.HEAP,
             "zend_mm_heap corrupted",
