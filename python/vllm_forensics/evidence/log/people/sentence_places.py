@@ -28,8 +28,8 @@ _NAMED: Final = lazily(
     rf"[`\"']?(?:(?:[\w.~-]{{0,60}}/){{0,12}}(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))"
 )
 _PLACE: Final = lazily(
-    r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|using|executing|"
-    r"with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
+    r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|related to|"
+    r"due to|using|executing|with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
     r"(?:the |an? |function |method |module )?"
 )
 """Behind such a word of the same sentence the place stands."""

@@ -140,7 +140,7 @@ ANDROID: Final = Family(
             ClueKind.SIGNAL,
             "Fatal signal ",
             r"Fatal signal (?P<signal>\d{1,2}) \(SIG\w{1,10}\), code .{0,120}? in tid \d{1,9}"
-            r"(?: \([^()]{0,60}\))?(?:, pid (?P<pid>\d{1,9}) \((?P<name>[^()]{1,60})\))?",
+            r"(?: \([^()]{0,60}\))?(?:, pid (?P<pid>\d{1,9})(?: \((?P<name>[^()]{1,60})\))?)?",
             "A/libc: Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x48 in tid 4300 "
             "(pool), pid 4242 (example.serve)",
         ),

@@ -212,7 +212,7 @@ PANICS: Final = Family(
         Phrase(
             ClueKind.ABORT,
             " panicked at ",
-            r"(?P<detail>thread (?:'[^']{0,100}' )?(?:\(\d{1,20}\) )?panicked at .{1,240})",
+            r"(?P<detail>[Tt]hread (?:'[^']{0,100}' )?(?:\(\d{1,20}\) )?panicked at .{1,240})",
             "thread 'tokio-runtime-worker' panicked at src/router.rs:42:9:",
         ),
         Phrase(  # a hook's, below the message

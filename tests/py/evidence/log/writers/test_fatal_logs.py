@@ -54,3 +54,30 @@ def test_rays_record_of_an_actor_may_be_indented_by_blanks() -> None:
     ).first_death
 
     assert (death.name, death.pid) == ("PoolActor", 16424)
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "place"),
+    [
+        (
+            "# Thread 'pool-worker' panicked at 'index 7 out of range' on a node",
+            "pool-worker",
+            None,
+        ),
+        ("# Segfault related to libpool-4.so", None, "libpool-4.so"),
+        (
+            "# Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr 0x28 in tid 77 (Render),"
+            " pid 42\n\n2021-06-29 15:15:57.938 13927-13927/? A/DEBUG:  #07 pc 0000000000001e00  "
+            "/system/lib64/libdraw.so (draw::take(int)+12) (BuildId: 8d7aa90c)",
+            None,
+            "libdraw.so",
+        ),
+    ],
+)
+def test_a_title_that_is_the_runtimes_own_line(
+    title: str, name: str | None, place: str | None
+) -> None:
+    death = incident_of(title).first_death
+
+    assert death.cause.kind in {CauseClass.ABORT_EXCEPTION, CauseClass.NATIVE_FAULT}
+    assert (death.name, death.module) == (name, place)
