@@ -136,7 +136,7 @@ def test_a_typed_kill_does_not_silence_who_tells_of_a_hang() -> None:
 
 
 def test_what_stops_by_itself_is_a_server_and_no_video() -> None:
-    assert incident_of("# Pool container always stops", "", "Nothing is in the log.").first_death
+    assert incidents_of("# Pool container always stops", "", "Nothing is in the log.")
     assert not incidents_of("# The video always stops", "", "Nothing is in the log.")
 
 
@@ -155,7 +155,7 @@ def test_gos_stack_of_its_own_that_was_used_up() -> None:
 def test_what_came_after_an_update_was_seen_whatever_is_wished() -> None:
     wish = "# Update required"
 
-    assert incident_of(wish, "", "After the last update, the pool server crashes when it starts.")
+    assert incidents_of(wish, "", "After the last update, the pool server crashes when it starts.")
     assert not incidents_of(wish, "", "It should say which server crashes when it starts.")
 
 
