@@ -12,6 +12,7 @@ from vllm_forensics.diagnosis.incident.clues import (
     OUTSIDE,
     OWN_WORDS,
     RECORD,
+    SHELL,
     ends_in,
     is_where,
     subject_pid,
@@ -142,7 +143,7 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
     if clue.kind is ClueKind.NOT_MEMORY and clue.sender is not None:
         return pid is not None and clue.pid == pid
     if clue.kind is ClueKind.NOT_MEMORY:
-        is_sent = clue.source == "the shell" and first.signal == "SIGKILL"
+        is_sent = clue.source == SHELL and first.signal == "SIGKILL"
         is_of_record = any(one.source == clue.source for one in (first, *found))
         return (is_sent or is_of_record) and distance < RECORD
     if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):

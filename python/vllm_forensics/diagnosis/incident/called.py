@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.clues import SHELL
 from vllm_forensics.diagnosis.incident.roles import role_of_name
 from vllm_forensics.diagnosis.incident.scripts import script_of
 from vllm_forensics.model.finding import Certainty
@@ -40,7 +41,6 @@ _LAUNCHERS: Final = frozenset(
 )  # fmt: skip
 """What a shell ran, and is not who died: its program is told by no name."""
 _INTERPRETERS: Final = ("libR", "libpython", "libjulia", "libruby", "libperl", "libjvm")
-_SHELL: Final = "the shell"
 _ITS_SCRIPT: Final = re.compile(r"(?:.*/)?(?P<name>[\w.+-]{1,80}): line \d{1,9}: ")
 """A shell's script that tells of a child."""
 _OF_SHELLS: Final = (".sh", ".bat", ".ps1")
@@ -55,13 +55,13 @@ def name_of(clue: Clue) -> str | None:
         return None
     if _is_guess(clue, name) and _is_nobodys(name, clue):
         return None
-    is_launcher = clue.source == _SHELL and name in _LAUNCHERS
+    is_launcher = clue.source == SHELL and name in _LAUNCHERS
     return None if is_launcher else _DUMPS.sub("", name)
 
 
 def is_teller(name: str | None, told: Sequence[Clue]) -> bool:
     """Is it the script whose shell told that a child of it died?"""
-    scripts = (_ITS_SCRIPT.match(clue.text) for clue in told if clue.source == _SHELL)
+    scripts = (_ITS_SCRIPT.match(clue.text) for clue in told if clue.source == SHELL)
     return name in {script["name"] for script in scripts if script is not None}
 
 

@@ -19,7 +19,9 @@ _WARNING_ONLY: Final = re.compile(
 )
 MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 """What only tools see, and no user."""
-OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", "the shell"}
+SHELL: Final = "the shell"
+"""It tells of its children, and what was typed."""
+OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", SHELL}
 """Their lines may stand anywhere: another log was pasted behind the first."""
 _LAST_WORDS: Final = re.compile(r"This application failed to start because")
 """Of what a program lacks, it says at its end: the abort that follows is its own."""

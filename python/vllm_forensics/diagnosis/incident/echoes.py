@@ -108,7 +108,7 @@ def _why(clue: Clue, first: Clue, death: Death) -> str | None:
     if clue.kind is ClueKind.CHILD:
         if clue.signal in _ASKED:
             return f"{clue.signal} was sent to it: it was asked to end"
-        has_core = clue.source == _KEEPS_CORES and clue.signal in {*_FAULTS, "SIGABRT"}
+        has_core = clue.source == _KEEPS_CORES and clue.signal == "SIGABRT"
         is_own = clue.signal in _FAULTS or has_core
         return None if are_two and is_own else "another process tells of an end"
     is_own = clue.kind is not first.kind or (clue.signal in _FAULTS and clue.source in MACHINES)

@@ -13,6 +13,7 @@ from vllm_forensics.diagnosis.incident.clues import (
     MACHINES,
     NEAR,
     RECORD,
+    SHELL,
     ends_in,
     is_death,
     is_where,
@@ -130,7 +131,7 @@ def _fault_of(first: Clue | None, told: Sequence[Clue]) -> Clue | None:
     if first is None or first.signal != "SIGABRT":
         return first
     heading = next((clue for clue in told if clue.source in _ABORTING), None)
-    is_others = first.of_another or first.source == "the shell"
+    is_others = first.of_another or first.source == SHELL
     if heading is None or not is_others or heading.line - first.line > NEAR:
         return first
     record = (clue for clue in told if 0 <= clue.line - heading.line < RECORD)

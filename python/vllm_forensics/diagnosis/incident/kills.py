@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.clues import SHELL
 from vllm_forensics.diagnosis.incident.faults import cause, signal_of
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
 
-_SHELL: Final = "the shell"
 _STOPPED: Final = re.compile(
     r"\b(?:docker(?:-compose| compose)? (?:stop|restart|kill|down)|podman stop|"
     r"systemctl (?:stop|restart))\b"
@@ -21,7 +21,7 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
     """`exit code 137`, `Killed`: SIGKILL, whose sender is not named."""
     if signal_of(first, account) != "SIGKILL":
         return None
-    sent = [one for one in account if one.kind is ClueKind.NOT_MEMORY and one.source == _SHELL]
+    sent = [one for one in account if one.kind is ClueKind.NOT_MEMORY and one.source == SHELL]
     if any(one.detail is None or "kill" in one.detail for one in sent):
         return cause(CauseClass.UNKNOWN, "SIGKILL, which somebody sent", Certainty.UNKNOWN)
     if any(one.line <= first.line for one in sent) or any(
@@ -36,7 +36,7 @@ def killed(first: Clue, account: Sequence[Clue]) -> Cause | None:
             "name, as it would its own after a stop that took too long, unless it is old",
             Certainty.UNKNOWN,
         )
-    if any(one.kind is ClueKind.NOT_MEMORY and one.source != _SHELL for one in account):
+    if any(one.kind is ClueKind.NOT_MEMORY and one.source != SHELL for one in account):
         return cause(
             CauseClass.UNKNOWN,
             "SIGKILL, and the container runtime does not call it a lack of memory: somebody sent "

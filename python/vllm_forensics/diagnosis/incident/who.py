@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.called import certainty_of, is_teller, name_of
-from vllm_forensics.diagnosis.incident.clues import is_death, subject_pid
+from vllm_forensics.diagnosis.incident.clues import SHELL, is_death, subject_pid
 from vllm_forensics.diagnosis.incident.hearsay import name_titled
 from vllm_forensics.diagnosis.incident.programs import program_of
 from vllm_forensics.diagnosis.incident.roles import role_in_title, role_of_clue, role_of_name
@@ -26,8 +26,6 @@ from vllm_forensics.model.incident import (
 
 _LAST_LINES: Final = 8
 """What a process wrote before it died may stand so far below: two streams were joined."""
-_SHELL: Final = "the shell"
-"""It tells what was typed, which may be a script's name."""
 _OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel", (ClueKind.SIGNAL, BUGCHECK): "kernel"}
 """Who died where its own record of a fault names no process."""
 _INTERPRETERS: Final = {
@@ -90,22 +88,23 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     role = role or role_of_name(name) or _role_missed(first)
     pid = pid or _started(name, first, reading)
     pid, name, role = _only_one_of_role(pid, name, role, reading)
-    by_itself = _OF_ITSELF.get((first.kind, first.source)) or _SERVERS.get(first.source)
-    by_itself = _INTERPRETERS.get(first.source) or by_itself
-    name = name or _INTERPRETERS.get(first.source)
+    interpreter, server = _INTERPRETERS.get(first.source), _SERVERS.get(first.source)
+    by_itself = interpreter or _OF_ITSELF.get((first.kind, first.source)) or server
+    runs_python = _interpreter_of(told)
+    name = name or interpreter
     of_stack = _name_of_stack(told, role)
     is_longer = (of_stack or "").lower().startswith(f"{name}-".lower())  # `Pool` is `pool-server`
-    name = of_stack if is_longer else name or of_stack or _SERVERS.get(first.source)
+    name = of_stack if is_longer else name or of_stack or server
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         titled = name_titled(first, reading)
         name = (None if is_teller(titled, told) else titled) or name or by_itself
-        name = name or _listed(first, reading) or _invoked(told) or _interpreter_of(told)
+        name = name or _listed(first, reading) or _invoked(told) or runs_python
     role = role or role_of_name(name) or _begun_as(pid, reading)
     return Who(
         pid=pid,
         name=name,
         role=role or (_alone(reading) if is_known else ProcessRole.UNKNOWN),
-        name_certainty=certainty_of(name, told, reading, by_itself or _interpreter_of(told)),
+        name_certainty=certainty_of(name, told, reading, by_itself or runs_python),
     )
 
 
@@ -138,7 +137,7 @@ def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:
     named = sorted(
         told,
         key=lambda clue: (
-            clue.source == _SHELL,
+            clue.source == SHELL,
             _is_loosely_named(clue),
             subject_pid(clue) != pid,
             clue.name in _KINDS,
@@ -148,7 +147,7 @@ def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:
     names = [
         name
         for clue, name in found
-        if name is not None and (clue.source == _SHELL or not is_teller(name, told))
+        if name is not None and (clue.source == SHELL or not is_teller(name, told))
     ]
     name = next(iter(names), None)
     return next((one for one in names if one == f"{name}.exe"), name)

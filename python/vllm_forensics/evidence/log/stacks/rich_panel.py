@@ -28,10 +28,9 @@ _MAX_LINES: Final = 12
 class Panel:
     """The inside of a frame, from which the reader of lines has taken its sides."""
 
-    def __init__(self, text: str) -> None:
-        """Begin with its upper edge, or within it where that is missing."""
-        edge = _TOP.search(text)
-        self._width = len(edge[0]) if edge is not None else 0
+    def __init__(self, width: int) -> None:
+        """Begin below its upper edge, or within it where that is missing: then its width is 0."""
+        self._width = width
         self._place: list[str] = []
         self._is_open = True
 
@@ -63,7 +62,10 @@ class Panel:
 
 def panel_of(text: str) -> Panel | None:
     """The frame around a traceback whose upper edge the line is, or of which it shows the arrow."""
-    return Panel(text) if _TOP.search(text) is not None or is_in_panel(text) else None
+    edge = _TOP.search(text)
+    if edge is not None:
+        return Panel(len(edge[0]))
+    return Panel(0) if is_in_panel(text) else None
 
 
 def is_in_panel(text: str) -> bool:
