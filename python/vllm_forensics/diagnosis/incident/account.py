@@ -146,6 +146,8 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         is_sent = clue.source == SHELL and first.signal == "SIGKILL"
         is_of_record = any(one.source == clue.source for one in (first, *found))
         return (is_sent or is_of_record) and distance < RECORD
+    if _was_cut_below(clue, first):
+        return not any(one.python for one in (first, *found))
     if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
         return False  # another process's
     if clue.source == "python" and (
@@ -157,6 +159,13 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
     # The kernel names a library and no function.
     is_known = any(one.native and one.source != "kernel" for one in (first, *found))
     return not is_known
+
+
+def _was_cut_below(clue: Clue, first: Clue) -> bool:
+    """Is it the traceback, without its end, of what a title or the GPU's runtime says above it?"""
+    is_of_title = first.is_told and first.kind in {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}
+    is_cut = clue.source == "python" and not clue.native and clue.line > first.line
+    return is_cut and (is_of_title or first.kind is ClueKind.GPU)
 
 
 def _agrees(first: Clue, clue: Clue) -> bool:

@@ -164,7 +164,7 @@ def _shows(frame: NativeCall, call: NativeCall) -> bool:
 
 def _is_record(clue: Clue, told: Sequence[Clue]) -> bool:
     """Is it a record of the death, or a stack beside one, and no sentence?"""
-    if clue.native and (clue.kind is ClueKind.STACK or clue.is_told):
+    if clue.kind is ClueKind.STACK or (clue.native and clue.is_told):
         own = (one for one in told if one.kind not in _NO_RECORD and not one.is_told)
         return any(abs(clue.line - one.line) <= _BESIDE for one in own)
     return not clue.is_told and clue.kind is not ClueKind.HEARSAY

@@ -290,6 +290,21 @@ def test_a_title_above_a_cut_traceback_is_of_who_wrote_it() -> None:
     ).first_death
 
     assert death.name == "VllmWorker"
+    assert (death.python_function, death.line) == ("worker_main", 12)
+    assert death.place_certainty is Certainty.LIKELY
+
+
+def test_below_an_error_of_nccl_a_cut_traceback_shows_who_noticed_it_where() -> None:
+    death = incident_of(
+        "host-1:502:568 [0] pool/alloc.h:112 NCCL WARN Cuda failure 999 'unknown error'",
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/opt/pool/train.py", line 273, in <module>',
+        "[rank0]:     pool.share()",
+        '[rank0]:   File "/opt/pool/share.py", line 58, in share',
+    ).first_death
+
+    assert (death.name, death.pid) == ("rank0", 502)
+    assert death.python_function == "share"
 
 
 def test_a_faulting_gpu_tells_whose_page_it_was() -> None:
