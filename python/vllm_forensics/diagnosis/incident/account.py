@@ -148,17 +148,20 @@ def _adds(clue: Clue, first: Clue, pid: int | None, found: Sequence[Clue]) -> bo
         return (is_sent or is_of_record) and distance < RECORD
     if _was_cut_below(clue, first):
         return not any(one.python for one in (first, *found))
-    if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
-        return False  # another process's
-    if clue.source == "python" and (
-        first.of_another or (first.kind in _FATAL and not first.is_told)
-    ):
-        return False  # an exception's: who tells of the dead one, or what came before its end
-    if first.kind not in _WITH_PLACE or distance >= NEAR:
+    if _is_anothers(clue, first, pid) or first.kind not in _WITH_PLACE or distance >= NEAR:
         return False
     # The kernel names a library and no function.
     is_known = any(one.native and one.source != "kernel" for one in (first, *found))
     return not is_known
+
+
+def _is_anothers(clue: Clue, first: Clue, pid: int | None) -> bool:
+    """Is it a stack of another process, or of an exception that did not end this one?"""
+    if clue.writer_pid != pid and (clue.writer_pid is not None or not clue.native):
+        return True
+    # who tells of the dead one raised it, or it came before the end
+    is_by_signal = first.of_another or (first.kind in _FATAL and not first.is_told)
+    return clue.source == "python" and is_by_signal
 
 
 def _was_cut_below(clue: Clue, first: Clue) -> bool:
