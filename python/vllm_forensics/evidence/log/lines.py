@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.alternatives import Alternative, Alternatives
 from vllm_forensics.evidence.log.flattened import unflattened, without_bar
+from vllm_forensics.evidence.sanitizer.asked import without_requests
 from vllm_forensics.evidence.sanitizer.lines import MAX_TEXT, is_clean, logical_lines
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
 
@@ -56,6 +57,8 @@ LOGGERS: Final = Alternatives(
             ),
             # Ray's Python side: WARNING worker.py:1851 --
             Alternative("[A-Z]", rf"{_LEVEL} [\w.]{{1,60}}:\d{{1,6}} -- "),
+            # Terraform's, and whoever else's plugins' standard error: plugin.terraform-provider-x:
+            Alternative("p", r"(?:plugin|provider)\.(?P<plugin>[\w.-]{2,80}): ?"),
             # a line number that somebody's pager put there; (EngineCore) ERROR [core.py:1138]
             Alternative(r"\[", r"\[\d{1,9}\] (?=\[)"),
             Alternative(
@@ -109,6 +112,11 @@ _ESCAPED: Final = re.compile(rb"\\#\d|\\[`<]|\\_\\_")
 _ESCAPE: Final = re.compile(rb"\\([#`_<>*\[\]()~|!{}+.-])")
 _ENTITY: Final = re.compile(rb"&(?:lt|gt|amp|quot|#39);")
 _ENTITIES: Final = {b"&lt;": b"<", b"&gt;": b">", b"&amp;": b"&", b"&quot;": b'"', b"&#39;": b"'"}
+_REPEATED: Final = re.compile(
+    rb"(?:\x1b\[\d{1,3}m)? ?\[repeated \d{1,9}x across cluster\](?:\x1b\[0m)?"
+    rb"(?: \(Ray dedup.{0,400})?$"
+)
+"""What Ray writes behind a line that several processes wrote."""
 _SHORT: Final = 300
 """Longer lines are not worth keeping."""
 _LONG: Final = 150
@@ -183,7 +191,9 @@ def plain(raw: bytes) -> bytes:
 
 def log_lines(raw: bytes, number: int) -> list[LogLine]:
     """One physical line, without its newline, as the lines that the program wrote."""
+    raw = without_requests(raw)
     raw = without_bar(raw) if b"/s" in raw else raw
+    raw = _REPEATED.sub(b"", raw) if b"x across cluster]" in raw else raw
     raw = _FILLED.sub(b"", raw) if _FILL in raw and b"[0x" in raw else raw
     parts = _PADDED.split(raw) if _PAD in raw else [raw]
     whole = [one for part in parts for one in (unflattened(part) if len(part) > _LONG else [part])]
@@ -281,7 +291,12 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
             pid = int(own)
         ranks = groups.get("ranks") or ranks
         part = groups.get("part") or part
-        who = groups.get("who") or who or _WRITERS.get(groups.get("module") or "")
+        who = (
+            groups.get("who")
+            or groups.get("plugin")
+            or who
+            or _WRITERS.get(groups.get("module") or "")
+        )
         tags = f"{tags} {groups['tag']}" if groups.get("tag") else tags
         more, text = strip_prefixes(text[match.end() :])
         tags = f"{tags} {more}" if more else tags

@@ -12,12 +12,12 @@ from typing import Final
 
 _OPENER: Final = re.compile(
     r"Traceback \(most recent call last\)|Fatal Python error: |Current thread 0x[0-9a-f]{4,16} |"
-    r"terminate called (?:after|without) |#\d {1,3}0x[0-9a-f]{8,16} in |"
+    r"terminate called (?:after|without) |panic: (?=\w)|#\d {1,3}0x[0-9a-f]{8,16} in |"
     r"Process [\w.-]{1,60}:(?=\\n['\"]|$)"
 )
 _WORDS: Final = (
     *(b"Traceback (most", b"Fatal Python error: ", b"Current thread 0x", b"terminate called "),
-    b"Process ",
+    *(b"Process ", b"panic: "),
     *(f"#{number}  0x".encode() for number in range(10)),
 )
 """One of them stands in every such line."""

@@ -111,6 +111,7 @@ _QUOTED: Final = "Worker failed with error '"
 _NUMBERED: Final = re.compile(rb"\d{1,2}: ")
 _CAUGHT: Final = re.compile(
     rb"(?m)\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION)\b|level[\"=: ]{1,4}(?:error|warn)|"
+    rb"^FAIL: \w{1,200} \(|"  # unittest: it goes on with the next test
     rb"^(?:.{0,80} )?Exception (?:in (?:thread|callback|Tkinter callback)\b|ignored in )|"
     rb"\b(?:Task|Future) exception was never retrieved|"
     rb"^--- Logging error ---|Unhandled (?:error in Deferred|exception in event loop)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from vllm_forensics.evidence.sanitizer.asked import without_requests
 from vllm_forensics.evidence.sanitizer.json_lines import from_json
 from vllm_forensics.evidence.sanitizer.markup import is_marked, parted, plain_text
 from vllm_forensics.evidence.sanitizer.prefixes import strip_prefixes
@@ -44,6 +45,7 @@ _MARK: Final = re.compile("[;\xa0\ufeff\x1b]|<[/bp!]")
 
 def logical_lines(raw: bytes) -> list[tuple[str, str]]:
     """One physical line, without its newline, as the program's own lines, each with its stream."""
+    raw = without_requests(raw)
     text = raw[:MAX_LINE].decode("utf-8", "replace")
     if text.startswith(_PLAIN) and text.find("#", 6) < 0 and _MARK.search(text) is None:
         return [("", text[:MAX_TEXT].rstrip("\r\0"))]
@@ -98,14 +100,19 @@ def is_clean(raw: bytes, text: str) -> bool:
     return size <= MAX_LINE and not may_be_many
 
 
-def _uncolored(text: str) -> str:
-    has_backslash = "\\" in text
-    is_written = has_backslash and ("1b[" in text or "\\033[" in text)
+def without_colors(text: str) -> str:
+    """A line without what makes a terminal color it."""
+    is_written = "\\" in text and ("1b[" in text or "\\033[" in text)
     if is_written or "\x1b" in text or "#033[" in text or "^[[" in text:
         text = _ANSI.sub("", text)
     if "[0m" in text or "[1m" in text:
         text = _ANSI_WITHOUT_ESCAPE.sub("", text)
-    if has_backslash and ("\\_" in text or "\\*" in text):
+    return text
+
+
+def _uncolored(text: str) -> str:
+    text = without_colors(text)
+    if "\\" in text and ("\\_" in text or "\\*" in text):
         # a bug tracker's export: third\_party, char\*
         text = text.replace("\\*", "*") if _DRIVE.search(text) else _MARKDOWN.sub(r"\1", text)
     return text

@@ -216,7 +216,8 @@ def lessons_in(page: Page) -> Lessons:
     quoted = sum(line.startswith(">") for line in head)
     if 2 * quoted < sum(map(bool, head)):  # somebody else's words
         head = [line for line in head if not line.startswith(">")]
-    head = [line for line in head if _ADVICE.match(line) is None]
+    # a log says the same again and again, and a lesson does not
+    head = [line for line in dict.fromkeys(head) if _ADVICE.match(line) is None]
     prose = [line for line in head if is_prose(line) or _HEADING.match(line) is not None]
     taught = sum(len(_LESSON.findall(line)) for line in prose)
     taught += sum(_PAGE.match(line) is not None for line in head)
@@ -235,9 +236,9 @@ def lessons_in(page: Page) -> Lessons:
     weight = persons.reader + persons.supposed + weight_of_layout(head, spoken)
     weight += invented_in(page.head) + weight_of_listing(page.head)
     all_of_it = Lessons.SOME if shows_output(page.head) else Lessons.ALL
-    if weight >= _LESSON_WEIGHS and weight > 4 * (seen + is_at_home):
-        return all_of_it
     share = len(prose) / max(1, sum(map(bool, head)))
+    if share >= _WRITTEN and weight >= _LESSON_WEIGHS and weight > 4 * (seen + is_at_home):
+        return all_of_it
     if taught and taught + titles >= 3 and taught + titles > 4 * (seen + is_at_home):
         return all_of_it
     if seen or (not taught and (weight < _SOME_WEIGHS or share < _WRITTEN)):

@@ -32,6 +32,7 @@ from vllm_forensics.evidence.log.people.prose import is_comment
 from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
 from vllm_forensics.evidence.log.people.verdicts import passed_parts
 from vllm_forensics.evidence.log.people.works import is_maintainers, is_of_work
+from vllm_forensics.evidence.sanitizer.lines import without_colors
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _MANY: Final = 400
@@ -161,7 +162,7 @@ class Setting:
         """The beginning's lines."""
         lines = self._head.split(b"\n", most)[:most]
         cut = (line[: 3 * _MAX_LINE].decode("utf-8", "replace") for line in lines)
-        return [line[:_MAX_LINE].rstrip() for line in cut]
+        return [without_colors(line)[:_MAX_LINE].rstrip() for line in cut]
 
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""

@@ -87,9 +87,6 @@ _OWN_FORMS: Final = {"R", "Julia", "Paddle", OOPS}
 """Their stacks hold lines that are like anybody's, and are read by forms of their own."""
 _NEAR: Final = 12
 """So many lines below them its stack begins."""
-_REPEATED_END: Final = "x across cluster]"
-_REPEATED: Final = re.compile(r" {1,4}\[repeated \d{1,9}x across cluster\]$")
-"""What Ray appends to a line that other processes wrote too."""
 _NOT_FRAMES: Final = ("Extension modules", "INFO", "WARN")
 
 
@@ -260,8 +257,6 @@ class NativeBlock:
         text = text.rstrip()
         if len(text) < 5 or text.startswith(_NOT_FRAMES):
             return None
-        if text.endswith(_REPEATED_END):
-            text = _REPEATED.sub("", text)
         frame = frame_in(text, self._clue.source)
         if frame is not None or self._clue.kind not in _FREE or self._clue.source in _OWN_FORMS:
             return frame

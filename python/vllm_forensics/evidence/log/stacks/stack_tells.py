@@ -50,6 +50,10 @@ _AT: Final = re.compile(
 _FATAL: Final = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
 _NEAR_THE_TOP: Final = 6
 _LIBC: Final = re.compile(r"lib(?:c|pthread)[.-]")
+_RAISES: Final = re.compile(
+    r"(?:\w{1,60}::){0,6}(?P<name>\w{0,60}(?:Error|Exception))::(?P=name)\b"
+)
+"""An exception's own constructor, which takes down where it was called."""
 
 
 def signal_by(calls: Sequence[NativeCall]) -> str | None:
@@ -134,9 +138,14 @@ def of_handler(clue: Clue) -> Clue:
         ),
         None,
     )
-    if handler is None and not _has_way_back(clue.native):
+    if handler is None and (_is_raised(clue.native) or not _has_way_back(clue.native)):
         return clue
     return replace(clue, kind=ClueKind.SIGNAL, source=UNNAMED)
+
+
+def _is_raised(calls: Sequence[NativeCall]) -> bool:
+    """Is it an exception's stack? Whether somebody catches that it does not tell."""
+    return bool(calls) and _RAISES.match(calls[0].function or "") is not None
 
 
 def _has_way_back(calls: Sequence[NativeCall]) -> bool:

@@ -110,7 +110,7 @@ SENDERS: Final = Family(
         ),
         Phrase(
             ClueKind.NOT_MEMORY,
-            " ...",
+            "Stopping ",  # three points alone stand in every other line of some logs
             r"^\W{0,8}(?P<detail>Stopping [\w.-]{1,80} {1,8}\.\.\.)(?: |$)",
             "Stopping serve_1 ... done",
             of_another=True,

@@ -1,0 +1,155 @@
+"""What only whole logs have: colors, requests, repetitions, and next to nothing that matters."""
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of
+
+from vllm_forensics.evidence.log.book import BOOK
+from vllm_forensics.evidence.sanitizer.asked import without_requests
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass
+
+RAYLET = (
+    "\x1b[33m(raylet)\x1b[0m A worker died or was killed while executing a task by an unexpected "
+    "system error. To troubleshoot the problem, check the logs for the dead worker. Worker PID: "
+    "42 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a "
+    "connection error code 2. End of file. There are some potential root causes. (1) The process "
+    "is killed by SIGKILL by OOM killer due to high memory usage. (2) ray stop --force is called. "
+    "(3) The worker is crashed unexpectedly due to SIGSEGV or other unexpected errors."
+)
+ACTOR = "\x1b[36m(PoolWorker pid=4{n})\x1b[0m "
+STORE = (
+    "[rank{n}]:[W1120 01:13:20.886560089 TCPStore.cpp:125] [c10d] recvValue failed on "
+    "SocketImpl(fd=81): Connection reset by peer",
+    "Exception raised from recvBytes at /pytorch/torch/Utils.hpp:675 (most recent call first):",
+    "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x98 (0x7ff2443785e8 in "
+    "/opt/torch/lib/libc10.so)",
+    "frame #8: <unknown function> + 0x126850 (0x7ff2962a7850 in /usr/lib/libc.so.6)",
+    "frame #4: c10d::TCPStore::check(std::string const&) + 0x2a9 (0x7fd4cd6ca2a9 in "
+    "/opt/torch/lib/libtorch_cpu.so)",
+    'Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down '
+    "too early), with error: Connection reset by peer",
+)
+REPEATED = "\x1b[32m [repeated 5x across cluster]\x1b[0m"
+
+
+@pytest.mark.parametrize("times", [1, 40])
+def test_a_colored_log_of_rays_is_no_lesson_however_long(times: int) -> None:
+    store = [ACTOR.format(n=7) + line.format(n=7) + REPEATED for line in STORE]
+
+    death = incident_of(*[RAYLET, *store] * times).first_death
+
+    assert (death.pid, death.cause.kind) == (42, CauseClass.UNKNOWN)
+    assert (death.module, death.function) == (None, None)
+
+
+def test_the_stack_of_an_exception_is_no_signals() -> None:
+    frames = [ACTOR.format(n=7) + line for line in STORE[2:5]]
+
+    assert all(
+        one.first_death.cause.kind is not CauseClass.NATIVE_FAULT for one in incidents_of(*frames)
+    )
+
+
+ASKED = (
+    "INFO 01-15 08:12:45 logger.py:37] Received request chat-0a1b: prompt: '<|user|>\\n{words}"
+    "<|end|>', params: SamplingParams(n=1), prompt_token_ids: None, lora_request: None.",
+    "[2026-01-15 08:12:45] Receive: obj=GenerateReqInput(rid='0a', text='<|user|>{words} and so on"
+    " for a while', input_ids=None)",
+    "DEBUG openai: {{'messages': [{{'role': 'user', 'content': 'Somebody wrote: {words} Why?'}}]}}",
+    '{{"model": "m", "prompt": "please explain to me what this is: {words}"}}',
+)
+WORDS = (
+    "Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB",
+    "Fatal Python error: Segmentation fault",
+    "pool.py exited with exit code 139",
+    "==42==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000010 at pc 0x1",
+    "it isn\\'t mine: free(): invalid pointer",
+)
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("line", ASKED)
+def test_what_a_server_was_asked_is_nobodys_death(line: str, words: str) -> None:
+    assert incidents_of(line.format(words=words), "INFO:     127.0.0.1 - 200 OK") == ()
+
+
+def test_what_stands_around_a_request_is_heard() -> None:
+    line = ASKED[0].format(words="hello there, tell me a story of some length, please")
+
+    death = incident_of(line, "(EngineCore pid=42) free(): invalid pointer").first_death
+
+    assert death.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "prompt: 'no'",
+        "the prompt said: free(): invalid pointer",
+        "role: 'user', content: x",
+    ],
+)
+def test_other_lines_stay_as_they_are(line: str) -> None:
+    assert without_requests(line.encode()) == line.encode()
+
+
+def test_a_request_that_was_cut_ends_with_its_line() -> None:
+    asked = "prompt: 'it says free(): invalid pointer and goes on and on and on"
+
+    assert without_requests(asked.encode()) == b"prompt: '"
+
+
+PLUGIN = "2026-01-15T08:12:45.024Z [DEBUG] plugin.terraform-provider-pool_v3.4.0.exe: "
+PANIC = (
+    "panic: runtime error: invalid memory address or nil pointer dereference",
+    "[signal 0xc0000005 code=0x0 addr=0x0 pc=0x154b267]",
+    "",
+    "goroutine 87 [running]:",
+    "example.com/pool/govcd.(*Pool).Take(0xc000510af0, {0x0, 0x0}, 0x1)",
+    "\texample.com/pool/govcd/pool.go:88 +0x327",
+    "created by example.com/rpc.(*Server).serve",
+    "\texample.com/rpc/server.go:857 +0x294",
+)
+
+
+def test_a_plugin_that_panicked_has_its_name_and_its_place() -> None:
+    death = incident_of(
+        "2026-01-15T08:12:40.843Z [DEBUG] plugin: plugin process exited: path=pool pid=1112",
+        *(PLUGIN + line for line in PANIC),
+        '2026-01-15T08:12:45.045Z [DEBUG] plugin: plugin process exited: pid=11 error="exit '
+        'status 2"',
+    ).first_death
+
+    assert death.name == "terraform-provider-pool_v3.4.0.exe"
+    assert (death.cause.kind, death.function) == (
+        CauseClass.NATIVE_FAULT,
+        "example.com/pool/govcd.(*Pool).Take",
+    )
+
+
+@pytest.mark.parametrize("verdict", ["FAIL", "ERROR"])
+def test_a_failed_test_is_no_proved_end(verdict: str) -> None:
+    death = incident_of(
+        "======================================================================",
+        f"{verdict}: test_take (tests.test_pool.PoolTest.test_take)",
+        "----------------------------------------------------------------------",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/test_pool.py", line 22, in test_take',
+        "    self.assertEqual(take(), 7)",
+        "AssertionError: 6 != 7",
+        "",
+        "----------------------------------------------------------------------",
+        "Ran 812 tests in 9.1s",
+    ).first_death
+
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_no_word_that_is_searched_for_stands_in_every_line_of_a_test_run() -> None:
+    lines = (
+        b"test_take (tests.test_pool.PoolTest.test_take) ... ok",
+        b"Loading weights ... 42 %",
+        b'127.0.0.1 - "GET /health HTTP/1.1" 200 OK',
+    )
+
+    assert [needle for needle in BOOK.needles for line in lines if needle in line] == []
