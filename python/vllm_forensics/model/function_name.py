@@ -53,6 +53,44 @@ def plain_name(function: str) -> str:
     return _without_arguments(name, returned.end() if returned else 0) or function
 
 
+_LAMBDA: Final = re.compile(r"::(?:\{lambda\(|'lambda\d*'|\$_\d|<lambda)")
+_STANDARD: Final = re.compile(r"(?:[\w:]{1,80} )?(?:std|__gnu_cxx)::")
+
+
+def called_within(function: str) -> str | None:
+    """The lambda that an instance of the standard library's templates was made to call.
+
+    Compilers put its body into the instance: `std::_Function_handler<void (), v::f()::{lambda()#1}>
+    ::_M_invoke` → `v::f::{lambda()#1}`. None for every other function.
+    """
+    if _LAMBDA.search(function) is None or _STANDARD.match(function) is None:
+        return None
+    for argument in _template_arguments(function):
+        if _LAMBDA.search(argument) is None:
+            continue
+        if _STANDARD.match(argument) is None:
+            return plain_name(argument.rstrip("& "))
+        return called_within(argument)
+    return None
+
+
+def _template_arguments(function: str) -> list[str]:
+    """The arguments of the first template in a name."""
+    found, opened, start = [], 0, function.find("<") + 1
+    for at in range(start, len(function)):
+        letter = function[at]
+        if letter in "<({":
+            opened += 1
+        elif letter == "," and not opened:
+            found.append(function[start:at].strip())
+            start = at + 1
+        elif letter in ">)}" and not function.endswith("->", 0, at + 1):
+            opened -= 1
+            if opened < 0:
+                return [*found, function[start:at].strip()]
+    return found
+
+
 def _without_arguments(name: str, at: int) -> str:
     """The qualified name, which begins at `at` or behind; a return type may stand before it."""
     kept: list[str] = []

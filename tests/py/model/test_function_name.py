@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vllm_forensics.model.function_name import plain_name
+from vllm_forensics.model.function_name import called_within, plain_name
 
 LONG = 50_000
 
@@ -106,3 +106,23 @@ def test_a_block_within_a_method_of_objective_c_stays() -> None:
     name = "__12-[Pool takeBlock:of:]_block_invoke"
 
     assert plain_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("function", "called"),
+    [
+        ("std::_Function_handler<void (int), Pool::run(int)::{lambda(int)#1}>::_M_invoke",
+         "Pool::run::{lambda(int)#1}"),
+        ("void std::__invoke_impl<void, Pool::run()::{lambda()#1}&>(std::__invoke_other)",
+         "Pool::run::{lambda()#1}"),
+        ("std::thread::_State_impl<std::thread::_Invoker<std::tuple<Pool::run()::{lambda()#1}> > >"
+         "::_M_run()", "Pool::run::{lambda()#1}"),
+        ("std::__1::__function::__func<Pool::run(int)::$_0, std::__1::allocator<int>, void ()>"
+         "::operator()()", "Pool::run::$_0"),
+        ("std::vector<int>::at", None),
+        ("std::function<void ()>::operator()() const", None),
+        ("Pool::each<Pool::run()::{lambda()#1}>", None),  # has a body of its own
+    ],
+)  # fmt: skip
+def test_a_lambda_in_the_standard_librarys_templates(function: str, called: str | None) -> None:
+    assert called_within(function) == called

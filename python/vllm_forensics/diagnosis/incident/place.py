@@ -10,7 +10,13 @@ from typing import Final
 from vllm_forensics.diagnosis.incident.hearsay import place_titled
 from vllm_forensics.diagnosis.incident.machinery import is_wait
 from vllm_forensics.diagnosis.incident.source import asserted_place
-from vllm_forensics.diagnosis.incident.where import fault_index, innermost, last_resort, place_of
+from vllm_forensics.diagnosis.incident.where import (
+    fault_index,
+    innermost,
+    last_resort,
+    place_of,
+    with_its_lambda,
+)
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
     Cause,
@@ -80,6 +86,7 @@ def where_it_died(
         return Place(call=None, python=None, source=None, stack=stack, certainty=None)
     teller = _teller(call, told) if call is not None else shows
     is_sure = (is_sure or call is None) and teller is not None and _is_record(teller, told)
+    is_sure = is_sure and cause.kind is not CauseClass.GPU_ASYNC  # where it was noticed
     certainty = Certainty.PROVED if is_sure else Certainty.LIKELY
     return Place(
         call=call,
@@ -151,7 +158,7 @@ def _is_anothers(calls: _Calls, cause: Cause) -> bool:
 def _teller(call: NativeCall, told: Sequence[Clue]) -> Clue | None:
     """The clue whose stack, or whose words, show the place."""
     for clue in told:
-        if any(_shows(one, call) for one in clue.native):
+        if any(_shows(with_its_lambda(one), call) for one in clue.native):
             return clue
     return next((clue for clue in told if asserted_place([clue]) == call), None)
 

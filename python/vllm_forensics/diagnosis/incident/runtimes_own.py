@@ -67,7 +67,7 @@ HANDLING: Final = re.compile(
     r"(?i)(?!faulthandler_thread$)\w*(?:signal|sig|crash|segv|seg_?fault|(?<!de)fault|exception|abort|terminate)"
     r"_?(?:action_)?"
     r"(?:handl(?:er)?|catcher|hook|callback|filter)\w*|(?:on|handle)_?(?:\w{1,20}_)?(?:signal|crash|segv|"
-    r"seg_?fault|fatal|sig)\w*|\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
+    r"seg_?fault|fatal|sig)\w*|(?!__rust_begin_)\w*(?:stack|back)_?(?:trace|walk)\w*|\w*(?:dump|print)_?stack\w*|\w*minidump\w*|sig_\w{1,20}_cb|"
     r"\w*(?:assert(?:ion)?|check_?verify)_?fail(?:ed|ure)?\w*"
 )
 """A handler's frame, by what it is called in most programs."""

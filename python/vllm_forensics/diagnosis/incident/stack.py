@@ -11,6 +11,7 @@ from vllm_forensics.diagnosis.incident.where import (
     innermost,
     last_resort,
     place_of,
+    with_its_lambda,
 )
 from vllm_forensics.model.function_name import plain_name
 from vllm_forensics.model.incident import Clue, DeathFrame, NativeCall, PythonCall
@@ -56,7 +57,7 @@ def _index(calls: Sequence[NativeCall], place: NativeCall | None) -> int:
     names = (place.function, place.module)
     at = (
         number
-        for number, call in enumerate(calls)
+        for number, call in enumerate(map(with_its_lambda, calls))
         if call == place or names in {(call.function, call.module), (None, call.module)}
     )
     return next(at, 0)

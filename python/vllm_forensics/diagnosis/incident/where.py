@@ -23,7 +23,7 @@ from vllm_forensics.diagnosis.runtime_frames import (
     SYSTEM_FILES,
     is_runtime_module,
 )
-from vllm_forensics.model.function_name import plain_name
+from vllm_forensics.model.function_name import called_within, plain_name
 from vllm_forensics.model.incident import NativeCall
 
 _ASSERTION: Final = re.compile(r"(?i)(?:assert|check|verif|ensur|invariant)\w{0,12}fail")
@@ -144,8 +144,17 @@ def _handles(call: NativeCall) -> bool:
     return HANDLING.fullmatch(name.rsplit("::", 1)[-1].partition(":")[0]) is not None
 
 
+def with_its_lambda(call: NativeCall) -> NativeCall:
+    """The frame; of the standard library's templates the lambda that it calls, if that is one.
+
+    Its body is compiled into the template's instance, whose source is a header.
+    """
+    name = called_within(call.function) if call.function is not None else None
+    return call if name is None else replace(call, function=name, file=None, line=None)
+
+
 def _blamed(calls: tuple[NativeCall, ...]) -> NativeCall | None:
-    for call in calls:
+    for call in map(with_its_lambda, calls):
         if _is_of_a_runtime(call) or _is_of_a_system(call):
             continue
         if call.function is None:

@@ -301,3 +301,45 @@ def test_a_place_is_whose_fault_it_is(log: str, module: str | None, function: st
 
     assert (first.module, first.function) == (module, function)
     assert first.file is None or function is not None
+
+
+def test_what_runs_in_a_threads_function_object_is_the_lambda_that_it_was_given() -> None:
+    death = incident_of(
+        "[host-1:00042] *** Process received signal ***",
+        "[host-1:00042] Signal: Segmentation fault (11)",
+        "[host-1:00042] [ 0] /lib/x86_64-linux-gnu/libc.so.6(+0x42520)[0x7f1be0042520]",
+        "[host-1:00042] [ 1] /opt/pool/libpool.so(_ZNSt17_Function_handlerIFvvEZN4Pool3runEvEUlvE_"
+        "E9_M_invokeERKSt9_Any_data+0x12)[0x7f1be0001234]",
+        "[host-1:00042] [ 2] /opt/pool/libpool.so(_ZN4Pool9main_loopEv+0x99)[0x7f1be0001299]",
+    ).first_death
+
+    assert (death.function, death.module) == ("Pool::run::{lambda()#1}", "libpool.so")
+    assert death.place_certainty is Certainty.PROVED
+    assert [frame.function for frame in death.frames][-1] == "Pool::main_loop"
+
+
+def test_in_a_stripped_program_all_seems_to_be_in_main() -> None:
+    death = incident_of(
+        "Segmentation fault",
+        "0  poold             0x000000010170195f main + 24114399",
+        "1  libsystem_c.dylib 0x00007fff857f194a _sigtramp + 26",
+        "2  poold             0x000000010009b477 main + 626679",
+        "3  poold             0x00000001000d30d7 main + 855127",
+    ).first_death
+
+    assert (death.module, death.function) == ("poold", None)
+
+
+def test_rusts_own_start_of_a_backtrace_handles_no_signal() -> None:
+    death = incident_of(
+        "==42==WARNING: MemorySanitizer: use-of-uninitialized-value",
+        "    #0 0x561346a35b2d in std::sync::once::Once::call::h0123456789abcdef (/opt/poold+0x1b)",
+        "    #1 0x561346b8dc8b in _$LT$pool..Pool$u20$as$u20$core..default..Default$GT$::default"
+        "::h0123456789abcdef (/opt/poold+0x2c8b)",
+        "    #2 0x561346aed462 in std::sys::backtrace::__rust_begin_short_backtrace::"
+        "h0123456789abcdef (/opt/poold+0xe4462)",
+        "    #3 0x561346b2650b in std::rt::lang_start::h0123456789abcdef (/opt/poold+0x11d50b)",
+        "SUMMARY: MemorySanitizer: use-of-uninitialized-value in std::sync::once::Once::call",
+    ).first_death
+
+    assert death.function == "<pool::Pool as core::default::Default>::default"

@@ -202,5 +202,6 @@ def test_a_program_that_was_built_to_go_on_did_not_die() -> None:
 def test_signs_that_a_symbolizer_left_are_read() -> None:
     name = "_$LT$pool..Arena$u20$as$u20$pool..Take$GT$::take"
 
+    assert unescape("std::rt::_$u7b$$u7b$closure$u7d$$u7d$") == "std::rt::{{closure}}"
     assert unescape(name) == "<pool::Arena as pool::Take>::take"
     assert unescape("pool::take") == "pool::take"

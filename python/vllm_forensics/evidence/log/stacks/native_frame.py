@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
-from vllm_forensics.evidence.demangle import demangle
+from vllm_forensics.evidence.demangle import demangle, unescape
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.evidence.log.stacks.any_frame import any_frame, without_prefix
 from vllm_forensics.evidence.log.stacks.frame_form import Form
@@ -42,6 +42,8 @@ _BEFORE: Final = re.compile(r"0x[0-9a-f]{6,16}(?: (?:in\b)?|$)|<unknown>(?=[\w~]
 """What some write before a name, and it is no part of it."""
 _LARGEST: Final = 1 << 20
 """No function has so many bytes: what lies further in is of another one, which has no symbol."""
+_LARGEST_MAIN: Final = 1 << 16
+"""A stripped program keeps this one symbol, and everything seems to be in it."""
 _NO_FUNCTION: Final = (
     "___lldb_unnamed_symbol",
     "vtable for ",
@@ -126,11 +128,12 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
     name = name.removeprefix("__GI_")  # glibc's own name for a function of the same name
     hexadecimal = offset if groups.get("symbol") else None
     within = int(hexadecimal or "0", 16) or int(groups.get("within") or 0)
-    name = "" if name.startswith(_NO_FUNCTION) or within >= _LARGEST else name
+    name = "" if name.startswith(_NO_FUNCTION) or _lies_behind(name, within) else name
     is_none = name in _NO_NAME or _NUMBER.fullmatch(name) or not name.strip("_")
     function = None if is_none else name
     if function is not None and function.startswith(("_Z", "_RN", "_RI")):
         function = demangle(function) or function
+    function = unescape(function) if function is not None else None
     program = groups.get("program")
     module = (program or groups.get("module") or "").strip() or None
     if module is not None and _CUT_PATH.search(module) is not None:
@@ -147,6 +150,11 @@ def call_of(groups: dict[str, str | None]) -> NativeCall:
         line=line if has_source else None,
         is_program=program is not None or _PROGRAMS.search(module or "") is not None,
     )
+
+
+def _lies_behind(name: str, within: int) -> bool:
+    """Is the place too far from the beginning of the nearest symbol to be within it?"""
+    return within >= (_LARGEST_MAIN if name == "main" else _LARGEST)
 
 
 def _is_nameless(module: str | None) -> bool:

@@ -1,0 +1,1 @@
+"""C++'s mangled names."""
