@@ -213,6 +213,8 @@ class IncidentReading:
     """Does the text end with somebody's word that all went well?"""
     teaches: bool = False
     """Does it explain more than it reports, so that what died in it may be an example?"""
+    told_place: NativeCall | PythonCall | None = None
+    """Where people say that it died, or what their statement calls or imports."""
     seen_instead: tuple[str, ...] = ()
     """Lines that speak of dying and prove nothing."""
 

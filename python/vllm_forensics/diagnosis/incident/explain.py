@@ -14,7 +14,7 @@ from vllm_forensics.diagnosis.incident.echoes import echoes_of, is_a_parents_wor
 from vllm_forensics.diagnosis.incident.first import first_death, is_of_a_stop
 from vllm_forensics.diagnosis.incident.hearsay import hearsay_of, is_asked_for
 from vllm_forensics.diagnosis.incident.names import with_numbers
-from vllm_forensics.diagnosis.incident.place import where_it_died
+from vllm_forensics.diagnosis.incident.place import where_it_died, without_program
 from vllm_forensics.diagnosis.incident.processes import processes_of
 from vllm_forensics.diagnosis.incident.restarts import lives_of
 from vllm_forensics.diagnosis.incident.stack import stack_of
@@ -99,9 +99,10 @@ def _visible_is_echo(first: Clue, last: int, echoes: Sequence[Echo]) -> bool:
 def _death(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> Death:
     told = (first, *account)
     cause = cause_of(first, account)
-    where = where_it_died(first, account, cause, reading)
-    place = where.call
     who = who_died(first, account, reading)
+    where = where_it_died(first, account, cause, reading)
+    where = without_program(where, who.name, reading)
+    place = where.call
     signals = [clue.signal for clue in told if clue.signal is not None]
     # How a runtime gives up is known by its words; how that ended, by whoever waited for it.
     waited = [clue.signal for clue in account if clue.kind is ClueKind.CHILD and clue.signal]

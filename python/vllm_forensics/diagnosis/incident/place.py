@@ -83,7 +83,7 @@ def where_it_died(
         is_less = called is not None and titled is not None and titled.module is None
         call = None if is_less else titled
     if call is None and called is None:
-        return Place(call=None, python=None, source=None, stack=stack, certainty=None)
+        return _told_by_people(cause, reading, stack)
     teller = _teller(call, told) if call is not None else shows
     is_sure = (is_sure or call is None) and teller is not None and _is_record(teller, told)
     is_sure = is_sure and cause.kind is not CauseClass.GPU_ASYNC  # where it was noticed
@@ -94,6 +94,29 @@ def where_it_died(
         source=call or called,
         stack=stack,
         certainty=certainty,
+    )
+
+
+def without_program(where: Place, name: str | None, reading: IncidentReading) -> Place:
+    """The place; none where people only call the dead program by its name."""
+    call = where.call
+    if call is None or call is not reading.told_place:
+        return where
+    is_program = name is not None and name.lower() in {
+        (one or "").lower() for one in (call.module, call.function)
+    }
+    return replace(where, call=None, source=None, certainty=None) if is_program else where
+
+
+def _told_by_people(cause: Cause, reading: IncidentReading, stack: tuple[PythonCall, ...]) -> Place:
+    """Where people say that it died, of whom no stack and no word of its own shows it."""
+    told = reading.told_place if cause.kind in _WHERE_COUNTS else None
+    return Place(
+        call=told if isinstance(told, NativeCall) else None,
+        python=told.function if isinstance(told, PythonCall) else None,
+        source=told,
+        stack=stack,
+        certainty=Certainty.LIKELY if told is not None else None,
     )
 
 

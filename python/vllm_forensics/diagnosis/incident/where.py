@@ -202,6 +202,7 @@ def last_resort(calls: tuple[NativeCall, ...]) -> NativeCall | None:
         if not is_place or PRINTERS.match(name) is not None:
             return None
         is_runtimes = calls[0].module is not None and _FUNCTIONS.fullmatch(name) is not None
+        is_runtimes = is_runtimes and _INTERPRETERS.match(name) is None
         return replace(calls[0], function=None) if is_runtimes else calls[0]
     if calls and calls[0].module and all(call.function is None for call in calls):
         named = {call.module for call in calls if call.module is not None}

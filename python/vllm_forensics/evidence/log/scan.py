@@ -26,6 +26,7 @@ from vllm_forensics.evidence.log.people.called_places import with_called_places
 from vllm_forensics.evidence.log.people.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.people.setting import Setting
 from vllm_forensics.evidence.log.people.titles import clue_of_heading, is_defined
+from vllm_forensics.evidence.log.people.told_places import told_place
 from vllm_forensics.evidence.log.people.told_programs import with_told_programs
 from vllm_forensics.evidence.log.prompts import with_programs
 from vllm_forensics.evidence.log.records import Record
@@ -205,6 +206,7 @@ class _Scanner:
             stopped=self._setting.stopped(clues),
             succeeded=self._setting.succeeded(self._size),
             teaches=self._setting.teaches,
+            told_place=told_place(printed, text()) if printed else None,
             seen_instead=tuple(self._seen),
         )
 

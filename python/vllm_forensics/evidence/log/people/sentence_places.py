@@ -6,6 +6,7 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.sentence_names import names_a_process
+from vllm_forensics.evidence.log.people.statements import loaded_in
 from vllm_forensics.model.incident import NativeCall, PythonCall
 
 _LIBRARY: Final = r"[\w.+-]{1,80}?\.(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd)\b"
@@ -27,6 +28,7 @@ _FILE: Final = lazily(
 _NAMED: Final = lazily(
     rf"[`\"']?(?:(?:[\w.~-]{{0,60}}/){{0,12}}(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))"
 )
+_CALL: Final = lazily(r"[\w.]{1,80}\([^()]{1,80}\)")
 _PLACE: Final = lazily(
     r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|related to|"
     r"due to|using|executing|with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
@@ -63,6 +65,9 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
     for match in filter(None, found):
         library, function = match["library"], match["function"]
         if function is None or not (_FILE.match(function) or names_a_process(function)):
+            called = _CALL.match(match.string, match.start("function")) if function else None
+            if called is not None and (loaded := loaded_in(called[0])) is not None:
+                return loaded
             name = function.replace("()", "") if function is not None else None
             return NativeCall(function=name, module=library)
     return None

@@ -1,0 +1,195 @@
+"""Where it died, where no record shows it: a title, a sentence or a statement names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final
+
+from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP
+from vllm_forensics.evidence.log.people.known_libraries import libraries_of
+from vllm_forensics.evidence.log.people.named_places import place_at, places_in
+from vllm_forensics.evidence.log.people.page import Page, is_prose
+from vllm_forensics.evidence.log.people.reports import Form, is_reported
+from vllm_forensics.evidence.log.people.statements import (
+    import_of,
+    is_import,
+    place_in,
+    shown_below,
+    typed_above,
+)
+from vllm_forensics.evidence.log.people.titles import title_of
+from vllm_forensics.model.incident import Clue, ClueKind, NativeCall, PythonCall
+
+_Place = NativeCall | PythonCall
+HEAD: Final = 80
+"""So many lines of a text are read for it."""
+_END: Final = lazily(r"[;\n]|[.!?](?=\s|$)")
+_FAR: Final = 200
+_LONGEST: Final = 1_000
+_MOST: Final = 4
+"""So many crashes are told of in a line."""
+_ASSERTED: Final = lazily(
+    r"(?<![\w.:/-])(?P<function>(?:[A-Za-z_~]\w{0,60}::){1,6}[A-Za-z_~]\w{2,80}|"
+    r"[A-Za-z_]\w{0,40}[_A-Z0-9]\w{1,60}|\w{2,80}(?=\(\)))(?:\(\))?: "
+    r"[Aa]ssertion\b"
+)
+"""`poold pool_take: Assertion …`"""
+_SUBJECT: Final = lazily(
+    r"(?<![\w./-])(?P<name>[`\"']?[A-Za-z_~][\w.:~<>-]{1,80}(?:\([^()]{0,80}\))?[`\"']?)"
+    r"(?: (?:extension|module|library|package|plug-?in|function|method|call|import))?"
+    r"(?: (?:[a-z]{2,12}ly|always|just|now|still|is|gets?|can|will)){0,2}"
+    r" (?:(?:that )?(?:caus(?:es?|ed|ing)|triggers?|triggered|triggering|leads? to|leading to|"
+    r"results? in|resulting in|produc(?:es?|ed|ing)|giv(?:es?|ing)|throw(?:s|ing)?|"
+    r"fails with|crashes with|dies with|hits?) (?:an? |the )?(?:\w{1,12} ){0,2})?[`\"']?$"
+)
+"""Before the crash: what causes it, or does it itself."""
+_IMPORTS: Final = lazily(
+    r"(?i)\b(?:on|at|upon|during|after|when|while|by|from|the|via) (?:\w{2,10} )?"
+    r"import(?:s|ed|ing)?\b|"
+    r"\bimport(?:ing|ed)? (?:it|the)\b"
+)
+"""An import, of what is not said right there."""
+_HAPPENS: Final = lazily(
+    r"(?i)\b(?:happen(?:s|ed|ing)?|occurs?|occurred|occurring|locate[sd]?|comes?|coming|originat\w{1,4}|"
+    r"lies|points?|pointed|narrowed|trace[sd]?|caused|due|crash(?:es|ed|ing)|fail(?:s|ed|ing)|thrown|"
+    r"triggered|related|reproduced?|issued|introduced|is|seems|appears|suspect\w{0,3}|culprit|problem)"
+    r"\b"
+)
+_ABOUT: Final = lazily(
+    r"(?i)\b(?:it|this|that|the (?:\w{2,12} )?"
+    r"(?:crash|segfault|fault|error|problem|issue|bug|abort|exception|failure|line|culprit)|crash|error|segfault|which)(?:es|s)?\b"
+)
+_LINE: Final = lazily(
+    r"(?i)(?:.{0,160}\b(?:at|in|here|line|from|by|is|with|on|call(?:ing)?|reproduce\w?)\b ?[:.]?|"
+    r"\W{0,3}here ?:?)\s*$"
+)
+"""Behind such a sentence stands the line of code."""
+
+
+_HERE_IT_IS: Final = lazily(r"(?i)\W{0,4}(?:it )?(?:\w{4,12} )?here ?:\W{0,4}$")
+_NOTED: Final = lazily(
+    r"(?P<code>\s{0,40}\S.{3,200}?)\s{0,40}(?:#|//|<-|<=|\u2190|/\*)(?P<note>.{1,120})$"
+)
+"""`pool.take(3)  # crashes`"""
+_WIDE: Final = 400
+
+
+def told_place(clues: Sequence[Clue], lines: Sequence[str]) -> _Place | None:
+    """Where people, or the statements that they show, say that it died."""
+    lines = lines[:HEAD]
+    libraries = libraries_of(lines)
+    told = _told(clues, lines, libraries)
+    return next((place for place in told if place is not None), None)
+
+
+def _told(
+    clues: Sequence[Clue], lines: Sequence[str], libraries: Mapping[str, str]
+) -> Iterator[_Place | None]:
+    page = Page(lines)
+    title = title_of(lines)
+    if title.is_marked:
+        yield _of_title(title.text[:_LONGEST], libraries)
+    sentences = [
+        at
+        for at, line in enumerate(lines)
+        if at + 1 != title.number and not page.is_fenced(at) and is_prose(line)
+    ]
+    for at in sentences:
+        for crash in _crashes(lines[at]):
+            if is_reported(crash, Form.MESSAGE):
+                yield _beside(crash, libraries)
+    for clue in clues:
+        if not clue.is_told and clue.kind is not ClueKind.STACK and clue.line <= len(lines):
+            yield typed_above(lines, clue.line - 1)
+    for at in sentences:
+        yield _happens(lines, at, libraries)
+    yield from (_marked(lines, at) for at in range(len(lines)))
+    told = [at for at in sentences if any(_crashes(lines[at]))]
+    yield from (shown_below(lines, at) for at in told)
+    if title.is_marked and any(_crashes(title.text)) and _IMPORTS.search(title.text) is not None:
+        yield _imported(lines, libraries)
+
+
+def _crashes(line: str) -> list[re.Match[str]]:
+    names = (DEATH, HEAP, CRASH)
+    return [one for name in names for one in islice(name.finditer(line[:_LONGEST]), _MOST)]
+
+
+def _of_title(title: str, libraries: Mapping[str, str]) -> _Place | None:
+    asserted = _ASSERTED.search(title)
+    if asserted is not None:
+        return NativeCall(function=asserted["function"], module=None)
+    crashes = _crashes(title)
+    for crash in crashes:
+        found = _beside(crash, libraries)
+        if found is not None:
+            return found
+    if not crashes:
+        return None
+    words = {word.lower() for word in re.findall(r"[A-Za-z][\w-]{1,50}", title)}
+    named = [name for key, name in libraries.items() if key in words]
+    return NativeCall(function=None, module=named[0]) if len(named) == 1 else None
+
+
+def _beside(crash: re.Match[str], libraries: Mapping[str, str]) -> _Place | None:
+    """What stands behind a crash's name at a word of place, is its subject, or is done before."""
+    text, start, end = crash.string, crash.start(), crash.end()
+    ends = _END.search(text, end)
+    behind = text[end : min(end + _FAR, ends.start() if ends is not None else len(text))]
+    found = list(places_in(behind, libraries))
+    sure = next((place for place, is_sure in found if is_sure), None)
+    if sure is not None:
+        return sure
+    before = text[max(0, start - _FAR) : start]
+    begin = max((one.end() for one in _END.finditer(before)), default=0)
+    before = before[begin:]
+    subject = _SUBJECT.search(before)
+    place = None
+    if subject is not None:
+        place = place_at(before, subject.start(), libraries)
+    if place is None and found:
+        return found[0][0]
+    if place is None:
+        place = next((one for one, is_sure in places_in(before, libraries) if is_sure), None)
+    return place
+
+
+def _happens(lines: Sequence[str], at: int, libraries: Mapping[str, str]) -> _Place | None:
+    """What a sentence says of where it happens, or the code that stands below."""
+    line = lines[at][:_LONGEST]
+    about = _ABOUT.search(line)
+    happens = _HAPPENS.search(line, about.end()) if about is not None else None
+    if happens is not None:
+        ends = _END.search(line, happens.end())
+        clause = line[happens.start() : ends.start() if ends is not None else len(line)]
+        place = next((one for one, is_sure in places_in(clause, libraries) if is_sure), None)
+        if place is not None:
+            return place
+    is_open = happens is not None or any(_crashes(line))
+    if not is_open or _LINE.match(line) is None:
+        return None
+    below = next((one for one in lines[at + 1 : at + 4] if one.strip()), "")
+    return place_in(below) if not is_prose(below) else None
+
+
+def _marked(lines: Sequence[str], at: int) -> _Place | None:
+    """The statement beside which, or above which, somebody wrote that it ends there."""
+    line = lines[at][:_WIDE]
+    if _HERE_IT_IS.match(line) is not None:
+        below = next((one for one in lines[at + 1 : at + 4] if one.strip()), "")
+        return place_in(below)
+    noted = _NOTED.match(line)
+    if noted is None or not any(_crashes(noted["note"])) or is_prose(noted["code"]):
+        return None
+    return place_in(noted["code"])
+
+
+def _imported(lines: Sequence[str], libraries: Mapping[str, str]) -> _Place | None:
+    """The only library that is imported, or the last of a short program's."""
+    if len(libraries) == 1:
+        return import_of(next(iter(libraries.values())))
+    imports = [line for line in lines if is_import(line)]
+    return place_in(imports[-1]) if 0 < len(imports) <= 4 else None

@@ -1,0 +1,150 @@
+"""Where somebody died as people say, where no record shows it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.py.support.incidents import incident_of
+
+from vllm_forensics.evidence.log.people.known_libraries import libraries_of
+from vllm_forensics.evidence.log.people.statements import place_in
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import Death
+
+FAULT = "\n```\nSegmentation fault (core dumped)\n```\n"
+
+
+def death(text: str) -> Death:
+    return incident_of(*text.splitlines()).first_death
+
+
+def place(text: str) -> str | None:
+    died = death(text)
+    return died.function or died.module or died.python_function or died.file
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("# Segfault with pooldraw extension enabled\n" + FAULT, "pooldraw"),
+        ("# poolserver segfault installing poolgis extension\n" + FAULT, "poolgis"),
+        ("# pip install pool==1.2 causes segmentation fault upon import\n" + FAULT, "pool"),
+        ("# Crash in `take_block` on start\n" + FAULT, "take_block"),
+        ("# Crashed on CREATE EXTENSION pool_fdw with DEBUG\n" + FAULT, "pool_fdw"),
+        ('# Crash when require("poolimage") is there\n' + FAULT, "poolimage"),
+        ("# poold pool_take: Assertion `free > 0' failed.\n\npoold dumped core.\n", "pool_take"),
+        (
+            "# It crashes\n\nWe see a segfault issued against the `pool_mon` extension now:\n"
+            + FAULT,
+            "pool_mon",
+        ),
+        (
+            "# It crashes\n\nI am sure that this is a problem in `poolwlist` here.\n" + FAULT,
+            "poolwlist",
+        ),
+        (
+            "# It crashes\n\nIt happens to me only when using pool_take_all here.\n" + FAULT,
+            "pool_take_all",
+        ),
+        (
+            "# Aborted\n\nthis error is located in pool_take.cpp's 73th line.\n" + FAULT,
+            "pool_take.cpp",
+        ),
+        (
+            "# It crashes\n\nI see that it happens always at\n\n`from pool.draw import line`\n"
+            + FAULT,
+            "import pool.draw",
+        ),
+        ("# It crashes\n\nHere:\nfree = pool_take(3, a_block);\n" + FAULT, "pool_take"),
+        (
+            "# Illegal instruction\n\n```\n$ python -m pool\nIllegal instruction (core dumped)\n"
+            "```\n",
+            "import pool",
+        ),
+        ("# It crashes\n\n>>> import pool\n>>> pool.take(3)\nSegmentation fault\n", "pool.take"),
+        (
+            "# Segmentation fault during import\n\nSo this code gives a segfault:\n\n"
+            "```\nimport numpy\nimport pool\n```\n",
+            "import pool",
+        ),
+        (
+            "# It crashes\n\n```\nm.take(5)  # -> 5\nm.drop(2)  # -> segfault\n```\n" + FAULT,
+            "m.drop",
+        ),
+    ],
+)
+def test_people_say_where(text: str, where: str) -> None:
+    assert place(text) == where
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Crash with --use_pool in release build\n" + FAULT,
+        "# Crash when updating to non-existent extension\n" + FAULT,
+        "# Crash when using batch_size of 3\n" + FAULT,
+        "# Crash with `PoolError` under load\n" + FAULT,
+        "# It calls abort() all the time and crashes\n" + FAULT,
+        "# Crash in POOL_DEBUG mode with an out-of-date plugin\n" + FAULT,
+        "# Crash in Makefile.mk\n" + FAULT,
+        "# It crashes\n\nThe other one was idle in `pool_loop` until it was killed by me.\n"
+        + FAULT,
+        "# It crashes\n\n>>> exit()\nSegmentation fault\n",
+    ],
+)
+def test_what_is_no_code_is_no_place(text: str) -> None:
+    assert place(text) is None
+
+
+def test_a_record_tells_more_than_people() -> None:
+    text = (
+        "# Crash in `take_block`\n\nkernel: pool[42]: segfault at 0 ip 00007f0000001234 "
+        "sp 00007ffc00000000 error 4 in libdraw.so[7f0000000000+5000]\n"
+    )
+    assert place(text) == "libdraw.so"
+
+
+def test_what_people_say_is_likely() -> None:
+    died = death("# Crash in `take_block` on start\n" + FAULT)
+    assert died.place_certainty is Certainty.LIKELY
+
+
+def test_a_program_is_not_its_own_place() -> None:
+    text = "# Crash with pool==2.1\n\nProcess 42 (pool) of user 1000 dumped core.\n"
+    died = death(text)
+    assert (died.name, died.module) == ("pool", None)
+
+
+def test_libraries_are_what_a_text_uses() -> None:
+    lines = [
+        "import numpy as np",
+        ">>> from pool.draw import line",
+        "$ pip install -U poolview",
+        "CREATE EXTENSION IF NOT EXISTS poolgis;",
+        "import the files from here",
+        "shared_preload_libraries = 'poolstat, poolmon'",
+        "import sys",
+    ]
+    assert list(libraries_of(lines)) == [
+        "numpy",
+        "pool",
+        "poolview",
+        "poolgis",
+        "poolstat",
+        "poolmon",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "function"),
+    [
+        (">>> print(pool.take(len(a)))", "pool.take"),
+        ("res = ns::take(a, b);", "ns::take"),
+        ("from pool import take", "import pool"),
+        ("# pool.take(3)", None),
+        ("exit()", None),
+        ("a = 3", None),
+    ],
+)
+def test_a_statement_calls_or_imports(statement: str, function: str | None) -> None:
+    found = place_in(statement)
+    assert (found.function if found is not None else None) == function
