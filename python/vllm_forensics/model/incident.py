@@ -28,6 +28,8 @@ ITSELF: Final = "itself"
 """The sender of a signal that a process sent to itself."""
 LISTING: Final = "a listing"
 """The source of a row that tells who is down, and not since when."""
+MOST_LIVES: Final = 64
+"""More incidents of one program are not told one by one."""
 SPY: Final = "py-spy"
 """The source of a living process's stack."""
 
@@ -211,6 +213,8 @@ class IncidentReading:
     """The first line that announces an orderly stop."""
     succeeded: bool = False
     """Does the text end with somebody's word that all went well?"""
+    answered: tuple[int, ...] = ()
+    """Lines above which, behind the clue before, a server answered somebody as it should."""
     teaches: bool = False
     """Does it explain more than it reports, so that what died in it may be an example?"""
     told_place: NativeCall | PythonCall | None = None

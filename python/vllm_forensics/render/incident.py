@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -12,6 +12,7 @@ from rich.text import Text
 
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
+    MOST_LIVES,
     CauseClass,
     Death,
     Incident,
@@ -50,13 +51,19 @@ def render_incidents(answer: IncidentAnswer, style: TerminalStyle) -> str:
 
 def _answer(answer: IncidentAnswer, style: TerminalStyle) -> Iterator[RenderableType]:
     count = len(answer.incidents)
-    deaths = f"{count:,} incident{'' if count == 1 else 's'}" if count else "no death"
+    kinds = [list(alike) for _, alike in groupby(answer.incidents, _kind)]
+    least = "at least " if any(len(alike) >= MOST_LIVES for alike in kinds) else ""
+    deaths = f"{least}{count:,} incident{'' if count == 1 else 's'}" if count else "no death"
     lines = f"{answer.lines:,} line{'' if answer.lines == 1 else 's'}"
     yield Text(f"{deaths} in {lines}", style="quiet")
-    for _, alike in groupby(answer.incidents, _kind):
-        incident, *others = alike
+    above: set[str] = set()
+    for incident, *others in kinds:
         yield Text()
         yield from _incident(incident, style, with_log=count > 1)
+        if style.detail is not Detail.SENTENCE:
+            yield Text()
+            yield next_steps(_new(incident.next_steps, above))
+        above.update(incident.next_steps)
         if others:
             yield Text()
             yield labelled("", _more(others))
@@ -84,7 +91,8 @@ def _kind(incident: Incident) -> tuple[str | None, ...]:
 def _more(others: Sequence[Incident]) -> str:
     lines = [f"line {one.first_death.evidence[0].line}" for one in others[:_MAX_ALIKE]]
     left = ", …" if len(others) > _MAX_ALIKE else ""
-    times = "once more" if len(others) == 1 else f"{len(others):,} times more"
+    least = "at least " if len(others) + 1 >= MOST_LIVES else ""
+    times = "once more" if len(others) == 1 else f"{least}{len(others):,} times more"
     return f"It was started again and died alike {times}: {', '.join(lines)}{left}."
 
 
@@ -111,8 +119,12 @@ def _incident(
     yield from stack_of(death, LABEL_WIDTH)
     yield from _processes(incident, style)
     yield from _echoes(incident)
-    yield Text()
-    yield next_steps(incident.next_steps)
+
+
+def _new(steps: Sequence[str], above: Collection[str]) -> list[str]:
+    """The steps without those that stand below an incident further up."""
+    new = [step for step in steps if step not in above]
+    return new if len(new) == len(steps) else [*new, "and as above" if new else "as above"]
 
 
 def one_line(text: str) -> str:
@@ -159,11 +171,12 @@ def headline(death: Death) -> str:
 
 
 def _processes(incident: Incident, style: TerminalStyle) -> Iterator[RenderableType]:
-    if len(incident.processes) < 2:
+    processes = _told_apart(incident)
+    if len(processes) < 2:
         return
     yield Text()
-    shown = _most_telling(incident.processes)
-    dead = incident.processes[0]
+    shown = _most_telling(processes)
+    dead = processes[0]
     is_dead = dead.pid == incident.first_death.pid
     is_roomy = style.width >= _ROOMY
     rows = []
@@ -187,9 +200,19 @@ def _processes(incident: Incident, style: TerminalStyle) -> Iterator[RenderableT
         if one.end:
             table.add_row(f"        {one_line(one.end)}")
     yield table
-    left = len(incident.processes) - _MAX_PROCESSES
+    left = len(processes) - _MAX_PROCESSES
     if left > 0:
         yield Text(f"    and {left} more (--format json)", style="quiet")
+
+
+def _told_apart(incident: Incident) -> Sequence[IncidentProcess]:
+    """The processes without the many that died alike: the explanation counts them."""
+    dead, *others = incident.processes
+    death = incident.first_death
+    if death.signal is None:
+        return incident.processes
+    apart = [one for one in others if (one.name, one.end) != (death.name, death.signal)]
+    return [dead, *apart] if len(others) - len(apart) > _MAX_ALIKE else incident.processes
 
 
 def _most_telling(processes: Sequence[IncidentProcess]) -> list[IncidentProcess]:

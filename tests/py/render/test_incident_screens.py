@@ -207,3 +207,47 @@ def test_a_time_is_shown_with_the_zone_that_it_is_told_in(time: str | None, show
     incident = replace(joined().incidents[0], time=time)
 
     assert moment(incident) == shown
+
+
+def screen_of(*lines: str) -> str:
+    reading = parse_incident_log([f"{line}\n".encode() for line in lines])
+    answer = IncidentAnswer(
+        incidents=explain_incidents(reading, "kern.log"),
+        lines=reading.lines,
+        failures=(),
+        complete=True,
+    )
+    return " ".join(render_incidents(clean(answer), STYLES["160"]).split())
+
+
+def test_what_died_alike_in_masses_is_counted_and_folded() -> None:
+    faults = [
+        f"[{900 + n}.000000] {name}[{n}]: segfault at 8 ip 00007f1200000010 sp 00007ffc00000000 "
+        f"error 4 in lib{name}.so[7f1200000000+1000]"
+        for n, name in enumerate(["pool", "serve"] * 30, 100)
+    ]
+
+    screen = screen_of(*faults)
+
+    assert screen.count("29 more processes of that name died of SIGSEGV") == 2
+    assert "Processes" not in screen
+    assert screen.count("forensics run -- COMMAND") == 1
+    assert "and as above" in screen
+
+
+def test_more_lives_than_are_told_are_no_number() -> None:
+    lives = [
+        line
+        for n in range(100, 200)
+        for line in (
+            f"Mar  3 08:{n % 60:02}:01 web systemd[1]: serve.service: Scheduled restart job, "
+            f"restart counter is at {n}.",
+            f"Mar  3 08:{n % 60:02}:02 web kernel: serve[{n}]: segfault at 8 ip 00007f1200000010 "
+            "sp 00007ffc00000000 error 4 in libpool.so[7f1200000000+1000]",
+        )
+    ]
+
+    screen = screen_of(*lives)
+
+    assert "at least 64 incidents in 200 lines" in screen
+    assert "died alike at least 63 times more" in screen

@@ -7,6 +7,7 @@ of different names, each is a death of its own.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +17,8 @@ from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading
 
 _KERNEL: Final = "kernel"
 _SAID: Final = {ClueKind.HEARSAY, ClueKind.MENTION}
+_OWN_PROGRAMS: Final = re.compile(r"(?i)node\b|java")
+"""A program of Python may start them; where the kernel alone speaks, each is itself."""
 _COMM: Final = 15
 """So many letters of a name the kernel keeps."""
 
@@ -57,4 +60,5 @@ def _group(clue: Clue) -> str | None:
     """The program, as far as the kernel tells its name; any Python's is one."""
     if clue.name is None or clue.kind in _SAID:
         return None
-    return "" if IS_ANYBODYS.match(clue.name) else clue.name[:_COMM].rstrip("0123456789:/-_")
+    is_pythons = IS_ANYBODYS.match(clue.name) and not _OWN_PROGRAMS.match(clue.name)
+    return "" if is_pythons else clue.name[:_COMM].rstrip("0123456789:/-_")

@@ -74,10 +74,13 @@ def _tells_it_again(clue: Clue, first: Clue, death: Death) -> bool:
 def _is_by_itself(clue: Clue, death: Death) -> bool:
     """Is it the death of another, which none but it can have caused?
 
-    A fault that a shell or the kernel tells is of who died of it, a core of who left it; and who
-    watches over several programs tells of each. Workers of one program are no such.
+    A fault that a shell or the kernel tells is of who died of it, a core of who left it, and what
+    the kernel killed for lack of memory of whom it killed; and who watches over several programs
+    tells of each. Workers of one program are no such.
     """
     pid = subject_pid(clue)
+    if clue.kind is ClueKind.MEMORY and clue.source in MACHINES:
+        return None not in {pid, death.pid} and pid != death.pid
     if clue.kind in _OWN_DEATHS:
         is_fault = clue.signal in _FAULTS and clue.source in OUTSIDE
         return (is_fault or clue.source == "a debugger") and (pid is None or pid != death.pid)

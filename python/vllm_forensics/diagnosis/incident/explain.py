@@ -20,6 +20,7 @@ from vllm_forensics.diagnosis.incident.restarts import lives_of
 from vllm_forensics.diagnosis.incident.stack import stack_of
 from vllm_forensics.diagnosis.incident.steps import next_steps
 from vllm_forensics.diagnosis.incident.strangers import without_strangers
+from vllm_forensics.diagnosis.incident.survived import without_survived
 from vllm_forensics.diagnosis.incident.threads import with_processes
 from vllm_forensics.diagnosis.incident.who import who_died
 from vllm_forensics.diagnosis.incident.words import explanation
@@ -41,7 +42,7 @@ _NOTICES: Final = {ClueKind.ECHO, ClueKind.CHILD, ClueKind.START, ClueKind.HEARS
 
 def explain_incidents(reading: IncidentReading, log: str) -> tuple[Incident, ...]:
     """The incidents that a log tells of, in its order: one for each life that ended badly."""
-    own = with_numbers(without_strangers(with_processes(reading)))
+    own = without_survived(with_numbers(without_strangers(with_processes(reading))))
     lives = (life for program in by_program(own) for life in lives_of(program))
     found = (explain_incident(life, log) for life in lives)
     return tuple(incident for incident in found if incident is not None)

@@ -21,7 +21,8 @@ from vllm_forensics.model.incident import (
     SeenProcess,
 )
 
-_MAX_PROCESSES: Final = 64
+MAX_PROCESSES: Final = 64
+"""More are not told one by one."""
 
 
 def processes_of(
@@ -41,7 +42,7 @@ def processes_of(
     ]
     unsigned = _by_role(reading.processes, clues)
     for pid in pids:
-        if pid is None or pid == death.pid or len(found) >= _MAX_PROCESSES:
+        if pid is None or pid == death.pid or len(found) >= MAX_PROCESSES:
             continue
         about = [clue for clue in clues if subject_pid(clue) == pid]
         name = seen[pid].name if pid in seen else None

@@ -11,21 +11,27 @@ from typing import Final
 from vllm_forensics.diagnosis.incident.clues import OUTSIDE, is_death, subject_pid
 from vllm_forensics.diagnosis.incident.roles import role_of_name
 from vllm_forensics.diagnosis.joined.clocks import clock_s, uptime_s
-from vllm_forensics.model.incident import Clue, ClueKind, IncidentReading, ProcessRole, SeenProcess
+from vllm_forensics.model.incident import (
+    MOST_LIVES,
+    Clue,
+    ClueKind,
+    IncidentReading,
+    ProcessRole,
+    SeenProcess,
+)
 
-_MAX_LIVES: Final = 64
-"""More lives than `most` are not told one by one: the first ones and the last."""
 _LONG_S: Final = 3_600.0
 """Peers wait for a dead one for half an hour at most: gloo's timeout."""
 _RAISED: Final = {ClueKind.EXCEPTION, ClueKind.ENVIRONMENT}
 _OF_ITS_OWN: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY}
 
 
-def lives_of(reading: IncidentReading, most: int = _MAX_LIVES) -> tuple[IncidentReading, ...]:
+def lives_of(reading: IncidentReading, most: int = MOST_LIVES) -> tuple[IncidentReading, ...]:
     """The reading, cut where something died again after it was started anew, or much later.
 
     A life without a death of its own belongs to the one before: echoes come late, and another
-    log, such as the kernel's, may have been pasted behind the first.
+    log, such as the kernel's, may have been pasted behind the first. More than `most` are not told
+    one by one: the first ones and the last.
     """
     lives: list[list[Clue]] = []
     dead = _Dead()

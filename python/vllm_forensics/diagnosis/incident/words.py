@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from vllm_forensics.diagnosis.incident.processes import MAX_PROCESSES
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death, Echo, IncidentProcess, ProcessRole
 from vllm_forensics.model.locations import Certainty as NameCertainty
@@ -151,7 +152,8 @@ def _others(death: Death, processes: Sequence[IncidentProcess]) -> list[str]:
         return []
     names = ", ".join(map(str, pids[:_MAX_NAMED])) + (", …" if len(pids) > _MAX_NAMED else "")
     are = "processes" if len(pids) > 1 else "process"
-    return [f"{len(pids)} more {are} of that name died of {death.signal}: {names}."]
+    least = "At least " if len(processes) >= MAX_PROCESSES else ""
+    return [f"{least}{len(pids)} more {are} of that name died of {death.signal}: {names}."]
 
 
 def _source(death: Death) -> str:

@@ -205,6 +205,7 @@ class _Scanner:
             left_out=self._left_out,
             stopped=self._setting.stopped(clues),
             succeeded=self._setting.succeeded(self._size),
+            answered=tuple(self._lives.answered),
             teaches=self._setting.teaches,
             told_place=told_place(printed, text()) if printed else None,
             seen_instead=tuple(self._seen),

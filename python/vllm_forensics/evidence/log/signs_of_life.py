@@ -19,6 +19,12 @@ _PREFIXES: Final = (
     re.compile(rb'"p(?:id|rocess(?:_?[iI]d)?)": ?(?P<pid>\d{1,9})(?P<name>)\b'),
 )
 """A process signs its line. Each begins with a letter of its own: so a search is fast."""
+_ANSWER: Final = re.compile(
+    rb"\"(?:POST|PUT|PATCH|DELETE|GET) /(?!health|metrics|ping|livez|readyz)[^\"\n ]{0,400}"
+    rb"(?: HTTP/[\d.]{1,3})?\" 2\d\d\b"
+)
+"""An access log's, as uvicorn, gunicorn, nginx and Apache write it; but not to who only watches."""
+_MAX_ANSWERS: Final = 4_096
 _CLOCK: Final = re.compile(rb"(?:\d{4}-)?\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _TO_CLOCK: Final = 40
 """So far behind its signature a line has its time."""
@@ -43,9 +49,13 @@ class SignsOfLife:
         """Nobody was seen yet."""
         self._lives: dict[int, _Life] = {}
         self._pipes: set[tuple[int, str | None]] = set()
+        self.answered: list[int] = []
+        """Lines above which, in a stretch of nothing else, a server answered as it should."""
 
     def read(self, data: bytes, line: int) -> None:
         """Who wrote something in a stretch that holds nothing else of interest, up to a line."""
+        if _ANSWER.search(data) is not None and len(self.answered) < _MAX_ANSWERS:
+            self.answered.append(line)
         # A few processes write most of it: of each, and of each of its names, the last line tells.
         last: dict[tuple[bytes, bytes], re.Match[bytes]] = {}
         for prefix in _PREFIXES:

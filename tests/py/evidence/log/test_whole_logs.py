@@ -153,3 +153,72 @@ def test_no_word_that_is_searched_for_stands_in_every_line_of_a_test_run() -> No
     )
 
     assert [needle for needle in BOOK.needles for line in lines if needle in line] == []
+
+
+LOGGED = (
+    "ERROR 01-15 08:12:45 [serving_chat.py:203] Error in preprocessing prompt inputs",
+    "ERROR 01-15 08:12:45 [serving_chat.py:203] Traceback (most recent call last):",
+    'ERROR 01-15 08:12:45 [serving_chat.py:203]   File "/opt/vllm/serving.py", line 6, in check',
+    "ERROR 01-15 08:12:45 [serving_chat.py:203]     raise ValueError(",
+    "ERROR 01-15 08:12:45 [serving_chat.py:203] ValueError: the context is 2048 tokens long.",
+    'INFO:     127.0.0.1:40966 - "POST /v1/chat/completions HTTP/1.1" 400 Bad Request',
+)
+ANSWER = 'INFO:     127.0.0.1:33760 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+
+
+@pytest.mark.parametrize("prefix", ["", "(APIServer pid=17) "])
+def test_a_server_that_answers_the_next_request_survived(prefix: str) -> None:
+    lines = [prefix + line for line in [*LOGGED, ANSWER, *LOGGED, ANSWER]]
+
+    assert incidents_of(*lines) == ()
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        (),
+        ('INFO:     127.0.0.1:33760 - "POST /v1/chat/completions HTTP/1.1" 500 Internal',),
+        ('INFO:     127.0.0.1:33760 - "GET /health HTTP/1.1" 200 OK',),
+        ("INFO:     Started server process [4243]", ANSWER),
+        ("EngineDeadError: EngineCore encountered an issue.", ANSWER),
+    ],
+)
+def test_a_server_that_answers_nobody_again_may_have_ended(below: tuple[str, ...]) -> None:
+    assert len(incidents_of(*LOGGED, *below)) == 1
+
+
+def test_what_a_worker_raised_is_not_survived_by_the_server() -> None:
+    lines = [f"(Worker_TP0 pid=31) {line}" for line in LOGGED[:5]]
+
+    assert len(incidents_of(*lines, ANSWER)) == 1
+
+
+KILLED = (
+    "[{n}.000001] serve invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+    "[{n}.000006] Memory cgroup out of memory: Killed process {n} (serve) total-vm:812044kB, "
+    "anon-rss:518420kB, file-rss:1240kB, shmem-rss:0kB",
+)
+
+
+@pytest.mark.parametrize(("count", "words"), [(20, " 19 more"), (120, "At least 63 more")])
+def test_what_the_kernel_killed_later_is_counted_and_no_echo(count: int, words: str) -> None:
+    incident = incident_of(
+        *(line.format(n=4000 + number) for number in range(count) for line in KILLED)
+    )
+
+    assert f"{words} processes of that name died of SIGKILL" in incident.explanation
+    assert incident.echoes == ()
+
+
+def test_programs_of_different_runtimes_die_by_themselves_in_the_kernels_log() -> None:
+    names = ("node", "java", "python3")
+
+    found = incidents_of(
+        *(
+            f"[{n}.000000] {name}[{n}]: segfault at 8 ip 00007f1200000010 sp 00007ffc00000000 "
+            f"error 4 in lib{name}.so[7f1200000000+1000]"
+            for n, name in enumerate(names, 100)
+        )
+    )
+
+    assert [incident.first_death.name for incident in found] == list(names)
