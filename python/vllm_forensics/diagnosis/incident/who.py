@@ -43,12 +43,13 @@ _SERVERS: Final = {
     "Blender": "blender",
     "RPCS3": "rpcs3",
     "PostgreSQL": "postgres",
+    "the postmaster": "postgres",
 }
 """The same, of which a stack may tell under which name it runs."""
 _DUMPS: Final = "faulthandler"
 _TYPED: Final = {"<stdin>", "<string>", "<console>"}
 _OF_ENGINE: Final = "EngineDeadError"
-_KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank"}
+_KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank", "server"}
 """What a parent calls all of its children."""
 _CHILDREN: Final = {ProcessRole.ENGINE_CORE, ProcessRole.WORKER, ProcessRole.RAY_ACTOR}
 _NUMBER: Final = re.compile(r"\d+")
@@ -94,6 +95,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     name = name or interpreter
     of_stack = _name_of_stack(told, role)
     is_longer = (of_stack or "").lower().startswith(f"{name}-".lower())  # `Pool` is `pool-server`
+    name = None if name in _KINDS and server is not None else name
     name = of_stack if is_longer else name or of_stack or server
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         titled = name_titled(first, reading)

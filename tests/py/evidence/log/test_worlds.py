@@ -18,7 +18,7 @@ def death(log: str) -> Death:
     [
         ('background worker "pool take"', "pool take"),
         ("worker process: pool_take", "pool_take"),
-        ("server process", "server process"),
+        ("server process", "postgres"),
         ("autovacuum launcher process", "autovacuum launcher process"),
     ],
 )
@@ -241,7 +241,7 @@ def test_the_death_itself_counts_for_more_than_what_postgres_does_after_it() -> 
         "[7] WARNING:  terminating connection because of crash of another server process\n"
     )
 
-    assert (first.pid, first.signal, first.name) == (4242, "SIGKILL", "server process")
+    assert (first.pid, first.signal, first.name) == (4242, "SIGKILL", "postgres")
 
 
 def test_a_machines_own_guard_of_memory_says_whom_it_kills() -> None:

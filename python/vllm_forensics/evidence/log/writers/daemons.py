@@ -265,8 +265,8 @@ POSTGRES: Final = Family(
         Phrase(
             ClueKind.CHILD,
             ") was terminated by signal ",
-            r"(?:^(?:# )?|: {1,4}|\")(?P<name>\w[\w ./-]{1,100})\"? \(PID (?P<pid>\d{1,20})\) was "
-            r"terminated by signal (?P<signal>\d{1,3})\b",
+            r"(?:^(?:# )?|: {1,4}|\")(?:server process|(?P<name>\w[\w ./-]{1,100}))\"? "
+            r"\(PID (?P<pid>\d{1,20})\) was terminated by signal (?P<signal>\d{1,3})\b",
             'LOG:  background worker "pool" (PID 4242) was terminated by signal 11: Segmentation '
             "fault",
             of_another=True,
