@@ -175,10 +175,18 @@ def _raised_first(raised: Sequence[Clue], first: Clue | None, clues: Sequence[Cl
         noticed = notices.below(clue)
         if first is None:
             if clue.signal is not None or not _is_consequence(clue, children):
-                return clue
+                return _who_lacked(clue, raised)
         elif noticed is not None and noticed.line <= first.line and first.source not in _ANY_TIME:
             return clue
     return None
+
+
+def _who_lacked(clue: Clue, raised: Sequence[Clue]) -> Clue:
+    """Of a full /dev/shm the worker that a signal ended, where a parent tells of one."""
+    if clue.kind is not ClueKind.ENVIRONMENT or clue.python or clue.signal is not None:
+        return clue
+    ended = (one for one in raised if one.of_another and one.kind is clue.kind and one.signal)
+    return next((one for one in ended if _explains(clue, one)), clue)
 
 
 def _last_of_chain(first: Clue, clues: Sequence[Clue]) -> Clue:

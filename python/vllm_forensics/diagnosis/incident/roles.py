@@ -25,28 +25,54 @@ _BY_NAME: Final = (
 )
 """The first that fits decides: `RayWorkerWrapper` is Ray's, `VllmWorker rank=0` a worker."""
 _BY_FRAME: Final = (
-    # (file, function) of any frame; the innermost kind of process first
-    (r"/ray/_private/workers/default_worker\.py$", r".*", ProcessRole.RAY_ACTOR),
-    (r"multiproc_executor\.py$", r"(?:worker_main|worker_busy_loop)", ProcessRole.WORKER),
-    (r"multiproc_worker_utils\.py$", r"_run_worker_process", ProcessRole.WORKER),
-    (r"/sglang/.*scheduler\.py$", r"run_scheduler_process", ProcessRole.WORKER),
-    (r"/torch/utils/data/_utils/worker\.py$", r"_worker_loop", ProcessRole.WORKER),
-    (r"/concurrent/futures/process\.py$", r"_process_worker", ProcessRole.WORKER),
-    (r"/multiprocessing/pool\.py$", r"worker", ProcessRole.WORKER),
+    # (file, function) of any frame; the innermost kind of process first, with the name it has
+    (r"/ray/_private/workers/default_worker\.py$", r".*", ProcessRole.RAY_ACTOR, None),
+    (
+        r"multiproc_executor\.py$",
+        r"(?:worker_main|worker_busy_loop)",
+        ProcessRole.WORKER,
+        "VllmWorker",
+    ),
+    (
+        r"multiproc_worker_utils\.py$",
+        r"_run_worker_process",
+        ProcessRole.WORKER,
+        "VllmWorkerProcess",
+    ),
+    (r"/sglang/.*managers/scheduler\.py$", r".*", ProcessRole.WORKER, "sglang::scheduler"),
+    (
+        r"/torch/utils/data/_utils/worker\.py$",
+        r"_worker_loop",
+        ProcessRole.WORKER,
+        "DataLoader worker",
+    ),
+    (r"/concurrent/futures/process\.py$", r"_process_worker", ProcessRole.WORKER, None),
+    (r"/multiprocessing/pool\.py$", r"worker", ProcessRole.WORKER, None),
     (
         r"/multiprocessing/spawn\.py$",
         r"spawn_main|_main|_check_not_importing_main",
         ProcessRole.WORKER,
+        None,
     ),
-    (r"/vllm/v1/engine/core\.py$", r"run_engine_core|run_busy_loop", ProcessRole.ENGINE_CORE),
-    (r"/multiprocessing/engine\.py$", r"run_mp_engine|run_engine_loop", ProcessRole.ENGINE_CORE),
-    (r"/entrypoints/(?:openai/)?api_server\.py$", r".*", ProcessRole.API_SERVER),
-    (r"/entrypoints/cli/serve\.py$", r".*", ProcessRole.API_SERVER),
-    (r"/vllm/entrypoints/llm\.py$|/core_client\.py$", r".*", ProcessRole.CLIENT),
+    (
+        r"/vllm/v1/engine/core\.py$",
+        r"run_engine_core|run_busy_loop",
+        ProcessRole.ENGINE_CORE,
+        "EngineCore",
+    ),
+    (
+        r"/multiprocessing/engine\.py$",
+        r"run_mp_engine|run_engine_loop",
+        ProcessRole.ENGINE_CORE,
+        "MQLLMEngine",
+    ),
+    (r"/entrypoints/(?:openai/)?api_server\.py$", r".*", ProcessRole.API_SERVER, None),
+    (r"/entrypoints/cli/serve\.py$", r".*", ProcessRole.API_SERVER, None),
+    (r"/vllm/entrypoints/llm\.py$|/core_client\.py$", r".*", ProcessRole.CLIENT, None),
 )
 _NAMES: Final = tuple((re.compile(pattern), role) for pattern, role in _BY_NAME)
 _FRAMES: Final = tuple(
-    (re.compile(file), re.compile(function), role) for file, function, role in _BY_FRAME
+    (re.compile(file), re.compile(function), role, name) for file, function, role, name in _BY_FRAME
 )
 _ENGINE: Final = re.compile(r"[Ee]ngine")
 _RANK: Final = re.compile(r"\bRank \d{1,5}\]|[Cc]ollective operation|ProcessGroup(?:NCCL|Gloo)")
@@ -82,11 +108,20 @@ def role_in_title(title: str) -> ProcessRole | None:
 
 def role_of_frames(frames: tuple[PythonCall, ...]) -> ProcessRole | None:
     """What a process with these Python frames does."""
+    return _by_frames(frames)[0]
+
+
+def name_of_frames(frames: tuple[PythonCall, ...]) -> str | None:
+    """What a process with these frames calls itself, where all of its kind have one name."""
+    return _by_frames(frames)[1]
+
+
+def _by_frames(frames: tuple[PythonCall, ...]) -> tuple[ProcessRole | None, str | None]:
     calls = [(call.file.replace("\\", "/"), call.function) for call in frames]
-    for file, function, role in _FRAMES:
-        if any(file.search(path) and function.fullmatch(name) for path, name in calls):
-            return role
-    return None
+    for file, function, role, name in _FRAMES:
+        if any(file.search(path) and function.fullmatch(called) for path, called in calls):
+            return role, name
+    return None, None
 
 
 def role_of_clue(clue: Clue) -> ProcessRole | None:

@@ -11,7 +11,12 @@ from vllm_forensics.diagnosis.incident.called import certainty_of, is_teller, na
 from vllm_forensics.diagnosis.incident.clues import SHELL, is_death, subject_pid
 from vllm_forensics.diagnosis.incident.hearsay import name_titled
 from vllm_forensics.diagnosis.incident.programs import program_of
-from vllm_forensics.diagnosis.incident.roles import role_in_title, role_of_clue, role_of_name
+from vllm_forensics.diagnosis.incident.roles import (
+    name_of_frames,
+    role_in_title,
+    role_of_clue,
+    role_of_name,
+)
 from vllm_forensics.diagnosis.incident.scripts import script_of
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
@@ -100,7 +105,8 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     if name is None or name.lower() == "child":  # a child's kind says less than a title's name
         titled = name_titled(first, reading)
         name = (None if is_teller(titled, told) else titled) or name or by_itself
-        name = name or _listed(first, reading) or _invoked(told) or runs_python
+        name = name or _listed(first, reading) or _invoked(told)
+        name = name or _name_of_frames(told) or runs_python
     role = role or role_of_name(name) or _begun_as(pid, reading)
     return Who(
         pid=pid,
@@ -132,6 +138,12 @@ def _name_of_stack(told: Sequence[Clue], role: ProcessRole | None) -> str | None
     script = next(filter(None, scripts), None) if role not in _CHILDREN else None
     program = next(filter(None, (program_of(clue.native) for clue in told)), None)
     return script or program
+
+
+def _name_of_frames(told: Sequence[Clue]) -> str | None:
+    """What a process calls itself whose function is on its own stack."""
+    own = (clue.python for clue in told if clue.kind is not ClueKind.ECHO)
+    return next(filter(None, map(name_of_frames, own)), None)
 
 
 def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:

@@ -92,6 +92,11 @@ _ENTRY: Final = (
 )
 # (EngineCore_DP0 pid=12) ERROR 11-08 11:01:29 [core.py:502]
 _HEAD: Final = re.compile(rf"(?:{_TAG})?(?:{_ENTRY})?".encode())
+_TITLE: Final = re.compile(
+    rb"(?:# )?(?:\[[A-Za-z]{2,20}\]:? ?){0,3}(?=\([\w ]{1,60} pid=\d{1,9}\) )"
+)
+"""Of an issue, which repeats a line with its prefix: `[Bug] (RayWorkerWrapper pid=42) …`."""
+_BEGIN_TITLE: Final = frozenset({b"#", b"["})
 _BEGIN_HEAD: Final = frozenset(b"(TDINWECF")
 _KERNELS_TIME: Final = re.compile(rb"\[ {0,8}(\d{1,9}\.\d{6})\]")
 _TIME: Final = re.compile(
@@ -194,6 +199,8 @@ def log_lines(raw: bytes, number: int) -> list[LogLine]:
     raw = without_requests(raw)
     raw = without_bar(raw) if b"/s" in raw else raw
     raw = _REPEATED.sub(b"", raw) if b"x across cluster]" in raw else raw
+    if raw[:1] in _BEGIN_TITLE and (title := _TITLE.match(raw)) is not None:
+        raw = raw[title.end() :]
     raw = _FILLED.sub(b"", raw) if _FILL in raw and b"[0x" in raw else raw
     parts = _PADDED.split(raw) if _PAD in raw else [raw]
     whole = [one for part in parts for one in (unflattened(part) if len(part) > _LONG else [part])]

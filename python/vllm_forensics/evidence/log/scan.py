@@ -403,7 +403,7 @@ class _Scanner:
         if isinstance(block, SpyBlock):
             clue = self._record.titled(clue)
         if isinstance(block, TracebackBlock) and block.last is not None:
-            told = BOOK.read(block.last)
+            told = BOOK.read(block.signed(block.last))
             told = None if told is not None and told.kind is ClueKind.ABORT else told
             if told is not None and _QUOTED in block.last.text:
                 clue = replace(told, of_another=True, name="Worker", detail=told.detail)

@@ -48,10 +48,16 @@ _IMPORTED: Final = lazily(
 )
 """`import pool` as what crashed, or at what it did; who imports files says no module's name."""
 _MODULES: Final = ("package", "module", "quoted", "known")
+_NEAR: Final = 40
+"""So far before a crash the package with a version stands that crashes."""
 _CALLED: Final = lazily(
     r"[`\"']?(?:[\w.:~<>]|\(\)(?=\.)){1,200}(?:\([\w=\"'., \[\]]{0,80}\))?[`\"']? "
     r"(?:\w{1,12} )?(?:(?:an?|to) )?[`\"']?$"
 )
+
+
+_PINNED: Final = lazily(r"(?<![\w./-])(?P<library>[A-Za-z][\w.-]{1,60})==\d[\w.+]{0,30}")
+"""A package with its version, as pip is asked for it."""
 
 
 def place_named(text: str, start: int, end: int) -> NativeCall | None:
@@ -70,7 +76,8 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
                 return loaded
             name = function.replace("()", "") if function is not None else None
             return NativeCall(function=name, module=library)
-    return None
+    pinned = _PINNED.search(text, max(0, start - _NEAR), start)
+    return NativeCall(function=None, module=pinned["library"]) if pinned is not None else None
 
 
 def import_named(text: str, start: int, end: int) -> PythonCall | None:

@@ -68,6 +68,8 @@ _PACKAGE: Final = re.compile(
 """Where Android keeps an app, whose process has the package's name."""
 _WHAT: Final = re.compile(r"\s*(?:what\(\)|Message): {1,4}(?P<what>.{1,300})")
 """Of an exception in C++, and of a panic that Rust's color-eyre prints."""
+_RANK: Final = re.compile(r"\[[^\[\]]{0,60}?(?P<name>Rank \d{1,5})\] ")
+"""Of the process of a group that throws, in front of its message."""
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
 _TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
 """LLDB tells its program's name below the frame where it stopped."""
@@ -165,6 +167,9 @@ class NativeBlock:
         if match is not None:
             kind, what = self._detail, match["what"].partition(" Aborted (core")[0].strip()
             self._detail = shortened(f"{kind}: {what}" if kind and kind != what else what)
+            rank = _RANK.match(what) if self._clue.name is None else None
+            if rank is not None:
+                self._clue = replace(self._clue, name=rank["name"])
         elif (self._detail or "").endswith(":") and text.strip():
             # Rust: the message stands on the line below
             self._detail = shortened(f"{self._detail} {text.strip()}")

@@ -181,7 +181,7 @@ class TracebackBlock:
         name = name if message else self._whole(name)
         is_echo = is_echo_of_another(name, message)
         return clue_at(
-            self._signed(self.last),
+            self.signed(self.last),
             ClueKind.ECHO if is_echo else ClueKind.EXCEPTION,
             "python",
             name=self.name,
@@ -195,14 +195,14 @@ class TracebackBlock:
         if self._cut_off() is not None or self._end is None or not self._frames or self.last:
             return None
         return clue_at(
-            self._signed(self._end),
+            self.signed(self._end),
             ClueKind.STACK if self._told is None else ClueKind.EXCEPTION,
             "python",
             detail=self._told or "an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
 
-    def _signed(self, line: LogLine) -> LogLine:
+    def signed(self, line: LogLine) -> LogLine:
         """The line; some loggers sign the heading and give its time, and nothing below it."""
         first, is_signed = self.first, line.name is not None or line.pid is not None
         line = line if is_signed else line._replace(name=first.name, pid=first.pid)
@@ -224,7 +224,7 @@ class TracebackBlock:
             return None
         name = raised.rpartition(".")[2]
         return clue_at(
-            self._signed(self._end),
+            self.signed(self._end),
             ClueKind.ECHO if name in _ECHO_TYPES else ClueKind.EXCEPTION,
             "python",
             detail=f"{name}, whose message is cut off",

@@ -46,7 +46,8 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.ENVIRONMENT,
             "is killed by signal: Bus error",
-            r"DataLoader worker \(pid (?P<pid>\d{1,20})\) (?P<detail>is killed by signal: Bus error"
+            r"(?P<name>DataLoader worker) \(pid (?P<pid>\d{1,20})\) "
+            r"(?P<detail>is killed by signal: Bus error"
             r".{0,120})",
             "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Bus error. It is "
             "possible that dataloader's workers are out of shared memory. Please try to raise "
