@@ -52,6 +52,7 @@ _SERVERS: Final = {
 }
 """The same, of which a stack may tell under which name it runs."""
 _DUMPS: Final = "faulthandler"
+_PYTHONS: Final = "Fatal Python error"
 _TYPED: Final = {"<stdin>", "<string>", "<console>"}
 _OF_ENGINE: Final = "EngineDeadError"
 _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank", "server"}
@@ -97,7 +98,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
     interpreter, server = _INTERPRETERS.get(first.source), _SERVERS.get(first.source)
     by_itself = interpreter or _OF_ITSELF.get((first.kind, first.source)) or server
     runs_python = _interpreter_of(told)
-    name = name or interpreter
+    name = (runs_python if (name or "").lower() == "interpreter" else None) or name or interpreter
     of_stack = _name_of_stack(told, role)
     is_longer = (of_stack or "").lower().startswith(f"{name}-".lower())  # `Pool` is `pool-server`
     name = None if name in _KINDS and server is not None else name
@@ -126,7 +127,8 @@ def _interpreter_of(told: Sequence[Clue]) -> str | None:
     """Who writes such a dump, or runs what was typed at a prompt or behind `-c`."""
     outermost = (clue.python[-1].file for clue in told if clue.python)
     is_typed = any(file in _TYPED for file in outermost)
-    return "python" if is_typed or any(clue.source == _DUMPS for clue in told) else None
+    is_told = any(clue.source == _DUMPS or _PYTHONS in clue.text for clue in told)
+    return "python" if is_typed or is_told else None
 
 
 def _name_of_stack(told: Sequence[Clue], role: ProcessRole | None) -> str | None:

@@ -37,6 +37,11 @@ _MEMBER: Final = re.compile(
     r"\s{0,40}\"[Nn]ame\": {0,2}\"/?(?P<name>[A-Za-z0-9][\w.-]{0,80})\",?\s*$"
 )
 """Of a container's status in JSON."""
+_STARTED: Final = re.compile(
+    r"\s{0,40}\"Path\": {0,2}\"(?:[^\"/]{0,60}/){0,12}(?P<name>[A-Za-z][\w.-]{1,80})(?<!\.sh)\""
+    r",?\s*$"
+)
+"""The same, of what it runs."""
 _PLAIN: Final = re.compile(r"(?P<depth>\s{0,40}(?:- )?)name: (?P<name>[a-z0-9][\w.-]{0,80})\s*$")
 _TERMINATED: Final = re.compile(r"\s{1,40}(?:exitCode|reason): \S")
 """The same in YAML."""
@@ -106,6 +111,12 @@ _TASK: Final = re.compile(r"Crashed task handle: 0x[0-9a-f]{4,16}, name: '(?P<ta
 """ESP-IDF's, in its report of a core."""
 _BSD: Final = re.compile(r"\W{0,4}(?:\[\d{1,9}\] )?(?:KDB: |cpuid = \d|db_trace_self)")
 """What FreeBSD's kernel prints below the words of its panic."""
+_CALLED: Final = re.compile(
+    r"(?:[\w.]{0,40}\.)?CalledProcessError: Command [\['\"]{1,3}(?P<command>[^'\"]{1,300})"
+)
+"""Python's, of the shell's command that failed: whose death the shell told above."""
+_IMPORTS: Final = re.compile(r"(?:import '[\w.]{1,80}' # <|# extension module ')")
+"""What an interpreter tells that was asked to be verbose."""
 _LABELS: Final = (_TASK, _PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS, _ANDROIDS)
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
@@ -161,9 +172,17 @@ def _named(clue: Clue, lines: Sequence[str]) -> Clue:
         return replace(clue, name=next((one["name"] for one in above if one is not None), None))
     if clue.source == "macOS" and '"' in clue.text:
         return _of_apples(clue, lines, at)
-    return replace(
-        clue, name=_labelled(lines, at) or _of_wine(clue, lines, at) or _of_json(lines, at)
-    )
+    name = _labelled(lines, at) or _of_wine(clue, lines, at) or _of_json(lines, at)
+    called = _called(lines, at) if name is None else None
+    is_elsewhere = clue.is_named_elsewhere or called is not None
+    return replace(clue, name=name or called, is_named_elsewhere=is_elsewhere)
+
+
+def _called(lines: Sequence[str], at: int) -> str | None:
+    """The program of the shell's command that an exception below says had failed."""
+    below = filter(None, map(_CALLED.match, lines[at + 1 : at + 1 + _REACH]))
+    called = next(below, None)
+    return program_of_command(called["command"]) if called is not None else None
 
 
 def _of_wine(clue: Clue, lines: Sequence[str], at: int) -> str | None:
@@ -213,8 +232,9 @@ def _container(lines: Sequence[str], at: int) -> str | None:
     if '"' not in lines[at]:
         return _member(lines, at) or _typed_pod(lines, at)
     above, below = lines[max(0, at - _REACH) : at], lines[at + 1 : at + 1 + _OF_CONTAINER]
-    members = filter(None, map(_MEMBER.match, (*reversed(above), *below)))
-    return next((one["name"] for one in members), None)
+    beside = (*reversed(above), *below)
+    members = (form.match(line) for form in (_MEMBER, _STARTED) for line in beside)
+    return next((one["name"] for one in members if one is not None), None)
 
 
 def _member(lines: Sequence[str], at: int) -> str | None:
@@ -251,4 +271,6 @@ def _labelled(lines: Sequence[str], at: int) -> str | None:
         command = _COMMAND.match(line)
         if command is not None:
             return program_of_command(command["command"])
+        if _IMPORTS.match(line) is not None:
+            return "python"
     return None

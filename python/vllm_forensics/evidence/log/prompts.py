@@ -98,6 +98,14 @@ _ANNOUNCED: Final = re.compile(
     r"(?P<command>(?:\S{0,120}/)?target/[^`)]{1,300})[`)]?\s*$"
 )
 """What cargo says that it starts."""
+_TRACED: Final = re.compile(
+    r"\+{1,3} (?P<command>[a-z./~][\w./~+-]{1,120} (?=(?:.{0,300} )?[-./~]).{1,400})$"
+)
+_PATH: Final = re.compile(
+    r"(?P<command>(?:/[\w.+-]{1,60}){1,10} (?=(?:.{0,300} )?-\w)"
+    r"(?:[\w./<>=,~@%+-]{1,200} ){0,40}[\w./<>=,~@%+-]{1,200})$"
+)
+"""A shell's trace of what it runs, and a path with its options, alone in a line."""
 _STEP: Final = re.compile(
     r"(?:##\[group\])?Run (?P<command>"
     r"(?:(?:python|pypy|node|ruby|java|perl|php|julia|Rscript|pytest)[\d.]{0,4}|"
@@ -132,7 +140,7 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
         if match is not None:
             name = program_of_command(match["command"])
             return name if name is None or typed is not None else somebody(name)
-        for form in (_ECHOED, _ANNOUNCED, _STEP):
+        for form in (_ECHOED, _ANNOUNCED, _STEP, _TRACED, _PATH):
             if (said := form.match(line)) is not None:
                 name = program_of_command(said["command"])
                 return somebody(name) if name is not None else None

@@ -15,6 +15,7 @@ from typing import Final
 from vllm_forensics.evidence.log import asserted, openers, records, unnamed
 from vllm_forensics.evidence.log.asserted import read_asserted, with_sources
 from vllm_forensics.evidence.log.book import BOOK
+from vllm_forensics.evidence.log.contained import with_contained
 from vllm_forensics.evidence.log.forms import with_forms
 from vllm_forensics.evidence.log.labels import with_kernels, with_labels
 from vllm_forensics.evidence.log.lines import LogLine, last_time, log_lines, plain
@@ -195,7 +196,7 @@ class _Scanner:
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(with_kernels(printed, text), text)
-            printed = with_labels(printed, text)
+            printed = with_contained(with_labels(printed, text), text)
             printed = with_told_programs(printed, text)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),

@@ -76,7 +76,7 @@ def test_a_trace_names_the_program_that_each_process_executed() -> None:
         ("Name: /usr/local/bin/serve", "serve"),
         ("ProcCmdline: /usr/bin/python3 /opt/serve.py", "python3"),
         ("Name: my pool", None),
-        ("Command: docker run serve", None),
+        ("Command: docker pull serve", None),
     ],
 )
 def test_a_record_names_the_program_in_a_line_of_its_own(label: str, name: str | None) -> None:

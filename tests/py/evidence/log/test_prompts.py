@@ -60,7 +60,7 @@ def death(log: str) -> Death:
         ("bundle exec rake", "rake"),
         ("yarn start", None),
         ("dmesg | tail", None),
-        ("docker run -it pool", None),
+        ("docker pull pool", None),
     ],
 )
 def test_a_command_names_its_program(prompt: str, command: str, name: str | None) -> None:

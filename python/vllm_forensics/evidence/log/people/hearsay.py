@@ -25,6 +25,7 @@ from vllm_forensics.evidence.log.people.crash_names import (
     signal_of,
     status_of,
 )
+from vllm_forensics.evidence.log.people.failing_names import failing_named
 from vllm_forensics.evidence.log.people.layout import is_section
 from vllm_forensics.evidence.log.people.lessons import count_of_witnesses, without_speech
 from vllm_forensics.evidence.log.people.no_names import KINDS
@@ -83,6 +84,8 @@ _SERVER: Final = re.compile(
     rf"(?i)(?:\b(?:{KINDS})s?|[a-z]{{2,20}}(?:server|d))[`\"']? (?:\w{{2,12}} ){{0,2}}$"
 )
 """Who runs until he is stopped, right before the verb."""
+_SAYS_WHY: Final = re.compile(r"(?i)fatal python error: \w")
+"""Python's own words before it gives up."""
 _JOINED: Final = re.compile(r" ?[/,&+] ?|,? (?:and|or) ")
 _CASE: Final = re.compile(
     r"(?i)\s{0,3}#{1,6} (?:use[ -]?cases?|scenarios?|options?|alternatives?|proposals?|case)"
@@ -203,6 +206,7 @@ class Hearsay:
                 name = clue.name or self._name
                 if not clue.of_another:
                     name = name or speaker_of(self._title.text)
+                    name = name or next(filter(None, failing_named(self._title.text)), None)
                 signal = self._named(clue)
                 told = replace(clue, pid=pid, name=name, is_told=True, signal=signal)
                 yield told if told.native else replace(told, native=self._place())
@@ -264,7 +268,7 @@ def _killed(crash: re.Match[str]) -> str | None:
 
     And of an `abort`, which the verb does not name.
     """
-    if crash[0].lower() == "abort":
+    if crash[0].lower() == "abort" or _SAYS_WHY.match(crash.string, crash.start()) is not None:
         return "SIGABRT"
     is_killed = crash.re is MEMORY and _OF_MACHINE.search(crash.string) is not None
     return "SIGKILL" if is_killed else None

@@ -35,9 +35,11 @@ _NOBODY: Final = lazily(
     # what a thing is, and not whose name it is
     r"code|programs?|process(?:es)?|apps?|applications?|scripts?|games?|examples?|systems?|"
     r"everything|bugs?|issues?|errors?|tests?|jobs?|tasks?|containers?|pods?|steps?|builds?|targets?|"
-    r"child(?:ren)?|parents?|threads?|runs?|sessions?|instances?|nodes?|things?|users?|people|"
+    r"child(?:ren)?|parents?|threads?|runs?|sessions?|instances?|nodes|things?|users?|people|"
     r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
+    r"detect|catch|collect|diagnose|reproduce|resolve|mitigate|suppress|trigger|cause|capture|ignore|"
+    r"introduce|simulate|provoke|expose|reveal|force|ensure|analy[sz]e|find|help|exe|binar(?:y|ies)|"
     r"(?:[a-z]+-){1,2}[a-z]+(?:ed|ing|only|side|time)|shell|runtime|exit|status|software|computer|machine|file|function|call|command|update|version|release|commit|"
     # who reports it
     r"(?:ub|hw|kc?|[alkmt])a?san|\w*sanitizers?|faulthandler|"

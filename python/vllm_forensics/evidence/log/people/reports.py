@@ -232,7 +232,8 @@ def is_reported(crash: re.Match[str], form: Form, behind: int | None = None) -> 
         return False
     if form is Form.TITLE:
         is_supposed = not after.strip(" ?!.") and _SUPPOSED.fullmatch(before) is not None
-        return not (is_supposed or _is_attribute(crash, after))
+        is_attribute = _is_attribute(crash, after) and not has_killer(crash)
+        return not (is_supposed or is_attribute)
     if _SAW.search(before) or _HAPPENED.match(after):
         return True
     if form is Form.SENTENCE:

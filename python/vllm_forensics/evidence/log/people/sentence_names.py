@@ -111,7 +111,8 @@ _SUBJECT: Final = lazily(
     r"(?P<name>[A-Za-z][\w.+/-]{1,80})[`\"'*]{0,3}"
     r"(?P<number> v?\d{1,4}(?:\.\w{1,8}){0,4}(?:-\w{1,12})?)?"
     r"(?: (?:(?P<kind>process(?: group)?|proc|server|daemon|program|app|children)|"
-    r"(?P<unit>pod|container|service|job|task)s?))?(?P<mark> ?:)?$",
+    r"(?P<unit>pod|container|service|job|task|run|session|instance|deployment|cluster)s?))?"
+    r"(?P<mark> ?:)?$",
     re.IGNORECASE,
 )
 _PROGRAM: Final = lazily(
@@ -138,6 +139,12 @@ _STARTED: Final = lazily(
 """`Segfault when starting python`: what was started is who died."""
 _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
+_PROPER: Final = lazily(
+    r"(?:^|[\]:.#] )(?:Docker )?(?P<words>[A-Z][\w.+-]{1,20}(?: [A-Z][\w.+-]{1,20}){1,2}) $"
+)
+"""A name of several words that a sentence begins with."""
+_APPOSED: Final = lazily(r"(?<![\w./:-])(?P<name>[A-Za-z][\w.+-]{0,60}[_-]\w{1,40}) [(\[]$")
+"""`pool_test (SEGFAULT)`, as who runs tests writes."""
 _PAIR: Final = lazily(r"(?:^|[\]:.!?] )(?P<first>[A-Z][\w.+-]{1,40}) ?(?:/|&|\+|and) ?$")
 """Of two that are said to have died the first is named."""
 _OWNER: Final = lazily(
@@ -238,6 +245,9 @@ def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
     before = text[:start]
     if (killed := victim_of(crash)) is not None:
         return somebody(killed)
+    apposed = _APPOSED.search(text, 0, start)
+    if apposed is not None and text[crash.end() : crash.end() + 1] in {")", "]"}:
+        return apposed["name"]
     if crash[0].lower().startswith("kernel panic"):
         return "kernel"
     if (victim := _VICTIM.match(text, crash.end())) is not None:
@@ -353,6 +363,8 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
     name = subject["name"]
     if _PROGRAM.match(name) is not None:
         return name
+    if is_verb and verb.islower() and (proper := _proper(before[: subject.end("name")])):
+        return proper
     pair = _PAIR.search(before[: subject.start("name")])
     if pair is not None:
         return somebody(pair["first"]) if is_verb else None
@@ -362,6 +374,17 @@ def _subject_of(text: str, before: str, *, is_verb: bool) -> str | None:
         is_part = somebody(name) is not None or LIKE_ADJECTIVE.match(name) is not None
         return somebody(f"{first['first']} {name}") if is_part else None
     return _named_by(subject, before[: subject.start("name")], is_verb=is_verb)
+
+
+def _proper(before: str) -> str | None:
+    """The name of several words that a sentence begins with, none of which is one of grammar."""
+    proper = _PROPER.search(f"{before} ")
+    if proper is None:
+        return None
+    *first, last = proper["words"].split(" ")
+    is_name = all(somebody(word) and not is_kind_of_end(word) for word in first)
+    is_name = is_name and _IS_GENERIC.match(first[0]) is None and last.isalpha()
+    return proper["words"] if is_name and (first[1:] or last.isupper()) else None
 
 
 def _named_by(subject: re.Match[str], before: str, *, is_verb: bool) -> str | None:

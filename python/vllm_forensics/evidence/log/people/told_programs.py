@@ -12,12 +12,20 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
+from vllm_forensics.evidence.log.contained import contained_above
 from vllm_forensics.evidence.log.labels import labelled_program
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
+from vllm_forensics.evidence.log.people.failing_names import (
+    failing_named,
+    program_named,
+    service_named,
+)
 from vllm_forensics.evidence.log.people.no_names import is_kind_of_end, somebody
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_reported
-from vllm_forensics.evidence.log.people.sentence_names import process_named, unit_named
+from vllm_forensics.evidence.log.people.sentence_names import process_named
+from vllm_forensics.evidence.log.people.titles import title_of
+from vllm_forensics.evidence.log.people.works import is_commits, is_of_work
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
 from vllm_forensics.model.incident import Clue, ClueKind
 
@@ -105,18 +113,22 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     form = Form.MESSAGE if is_report else Form.SENTENCE
     reported = (one for one in crashes if one.string in told or is_reported(one, form))
     yield from (process_named(one, is_verb=is_verb(one)) for one in reported)
-    yield from map(unit_named, told)
+    yield from _failing(lines, prose)
     if not told and any(clue.of_another for clue in clues):
         return
     for match in (one for line in prose for one in _COMMAND.finditer(line)):
         command = match["path"] or match["quoted"]
         if _STATEMENT.match(command) is None:
             yield program_of_command(command.rstrip(".,:;)"))
-    yield started_at_prompt(lines, max(clue.line for clue in clues) - 1)
+    last = max(clue.line for clue in clues)
+    yield contained_above(lines, last)
+    yield started_at_prompt(lines, last - 1)
     yield started_at_prompt(lines, len(lines))
     for match in filter(None, map(_ALONE.match, lines)):
         yield program_of_command(match["command"].rstrip("`"))
     yield _done_above(page, clues)
+    yield contained_above(lines, len(lines))
+    yield from map(service_named, prose)
     yield from map(labelled_program, lines)
     steps = filter(None, map(_STEP.match, lines))
     yield from (one["name"] for one in steps if not is_kind_of_end(one["name"]))
@@ -126,6 +138,17 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
         own = _own(trackers["name"], trackers["owner"])
         found = filter(None, map(own.search, (*told, *below)))
         yield from filter(somebody, (match[match.lastgroup or 0] for match in found))
+
+
+def _failing(lines: Sequence[str], prose: Sequence[str]) -> Iterator[str | None]:
+    """Whom the title says failed, in whatever words; else the sentences."""
+    title = title_of(lines).text
+    if not (is_of_work(title) or is_commits(title)):
+        yield from failing_named(title)
+    for line in prose:
+        yield program_named(line)
+    for line in prose:
+        yield from failing_named(line)
 
 
 def _done_above(page: Page, clues: Sequence[Clue]) -> str | None:

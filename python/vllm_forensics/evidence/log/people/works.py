@@ -85,7 +85,8 @@ _IS_SO: Final = lazily(
 _HANGS: Final = lazily(r"(?i)\b(?:that|which|where|when|if|while|for|on)\b")
 _TEACHES: Final = lazily(
     r"(?i)\W{0,4}(?:how|what(?:['\u2019]?s)?|understanding|debugging|troubleshooting|investigating|dealing|"
-    r"best way|(?:an? |our |the |my )?(?:guide|tutorial|introduction)|should|could|can|is it|"
+    r"best way|(?:an? |our |the |my )?(?:guide|tutorial|introduction)|should|could|"
+    r"can(?!['\u2019]t)|is it|"
     r"when (?:does|do)|why (?:do|does|is) (?:an? |the )?(?:program|process|seg|bus|illegal))\b"
 )
 _ABOUT: Final = lazily(

@@ -52,7 +52,7 @@ def test_what_was_run_is_who_died(text: str, name: str) -> None:
     "text",
     [
         TITLE + "I get it when I run `import pool` in a new shell.\n",
-        TITLE + "I get it when I run `docker run pool` here.\n",
+        TITLE + "I get it when I run `docker build pool` here.\n",
         TITLE + "I get it after\n```\npython setup.py install\njava -version\n```\n",
         TITLE + "I get it when I run the pool with my own model.\n",
         TITLE + "1. Open Settings\n2. Wait\n",

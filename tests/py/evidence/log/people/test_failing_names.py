@@ -1,0 +1,64 @@
+"""Who died, as a sentence tells it that has no crash's name."""
+
+from __future__ import annotations
+
+import pytest
+
+from vllm_forensics.diagnosis.incident.explain import explain_incidents
+from vllm_forensics.evidence.log.people.failing_names import (
+    failing_named,
+    program_named,
+    service_named,
+)
+from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
+
+CUT = (
+    "\nTraceback (most recent call last):\n"
+    '  File "/opt/pool/serve.py", line 47, in run\n    take(pool)\n'
+)
+
+
+def named(line: str) -> str | None:
+    return next(filter(None, failing_named(line)), None)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Scheduler was dead when the database went away.", "Scheduler"),
+        ("[Bug] Scheduler hit an exception", "Scheduler"),
+        ("poold panic with fatal error: concurrent map writes", "poold"),
+        ("A pool worker process was terminated by another process", "worker"),
+        ("Poolview statefulset pods kept restarting", "Poolview statefulset"),
+        ("llama runner process terminated: CUDA error", "llama runner"),
+        ("The connection was terminated by the peer", None),
+        ("I went down the list and it was gone", None),
+    ],
+)
+def test_the_subject_of_a_verb_of_failing_is_who_died(line: str, name: str | None) -> None:
+    assert named(line) == name
+
+
+def test_a_title_names_whose_traceback_was_cut_off() -> None:
+    log = parse_incident_log([f"# Scheduler was dead when the pool failed over\n{CUT}".encode()])
+
+    first = explain_incidents(log, "log")[0].first_death
+
+    assert (first.name, first.name_certainty) == ("Scheduler", Certainty.LIKELY)
+
+
+def test_such_a_sentence_alone_tells_of_no_death() -> None:
+    log = parse_incident_log([b"# Scheduler was dead when the pool failed over\n\nNow it works.\n"])
+
+    assert not explain_incidents(log, "log")
+
+
+def test_the_program_in_which_it_happened_is_named_by_its_source() -> None:
+    assert program_named("I made a segfault in a regular C program ```take.c```:") == "take"
+    assert program_named("I made a segfault in a function `take`") is None
+
+
+def test_what_somebody_runs_in_a_container_is_named() -> None:
+    assert service_named("Hi, I am running a meteor docker in the cloud.") == "meteor"
+    assert service_named("I am running a new container in the cloud.") is None
