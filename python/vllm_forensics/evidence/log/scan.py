@@ -198,6 +198,7 @@ class _Scanner:
             printed = with_programs(with_kernels(printed, text), text)
             printed = with_contained(with_labels(printed, text), text)
             printed = with_told_programs(printed, text)
+        printed = self._hearsay.quoted(printed)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),
             processes=seen,

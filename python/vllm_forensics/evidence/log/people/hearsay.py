@@ -29,6 +29,7 @@ from vllm_forensics.evidence.log.people.failing_names import failing_named
 from vllm_forensics.evidence.log.people.layout import is_section
 from vllm_forensics.evidence.log.people.lessons import count_of_witnesses, without_speech
 from vllm_forensics.evidence.log.people.no_names import KINDS
+from vllm_forensics.evidence.log.people.of_messages import is_wish_or_change
 from vllm_forensics.evidence.log.people.page import Page, is_printed
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import process_named, speaker_of
@@ -102,7 +103,7 @@ class Hearsay:
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._is_work = self._is_change = False
+        self._is_work = self._is_change = self._quotes = False
         self._is_event = True
         self._has_crashed = False
         self._title = LogLine(0, "", "")
@@ -122,6 +123,11 @@ class Hearsay:
             or any(map(asks_for_more, lines[:_BEGINS]))
             or any(map(is_labelled_a_wish, lines[:_FIRST]))
             or (_is_bare(title.text) and _is_explained(lines))
+        )
+        self._quotes = (
+            self._is_change
+            or any(map(is_labelled_a_wish, lines[:_FIRST]))
+            or (title.is_marked and is_wish_or_change(title.text))
         )
         if not title.is_marked:
             return None
@@ -178,6 +184,14 @@ class Hearsay:
         """Is the text a change, a wish or a lesson, in which nobody is believed?"""
         return self._is_work
 
+    def quoted(self, clues: Sequence[Clue]) -> list[Clue]:
+        """The clues: a record that a change or a wish quotes is told, and a lone stack shows."""
+        if not self._quotes:
+            return list(clues)
+        return [
+            clue if clue.kind is ClueKind.STACK else replace(clue, is_told=True) for clue in clues
+        ]
+
     def judged(self, clues: Sequence[Clue]) -> Iterator[Clue]:
         """The clues: what a title repeats is told, and one of a change only names its error.
 
@@ -198,8 +212,7 @@ class Hearsay:
                     yield clue  # else of another word of the same line, such as `killed`
             elif not is_title:
                 if not (self._is_work and clue.is_told):
-                    is_named = self._is_change and clue.kind is not ClueKind.STACK
-                    yield replace(clue, is_told=True) if is_named else clue
+                    yield clue
             elif (self._is_event or clue.source == OOPS) and not self._is_work:
                 # It repeats one line of many, whose process need not be the one below.
                 pid = clue.pid if not numbers or clue.pid in numbers else None

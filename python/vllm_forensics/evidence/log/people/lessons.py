@@ -139,6 +139,8 @@ _ILLUSTRATES: Final = re.compile(
     r"find|notice|receive)|"
     r"(?:something|output|error|message)s? (?:now )?(?:looks? )?(?:like|similar to)|"
     r"an? (?:example|sample)|(?:example|sample)s? (?:of|output|log|snippet)|"
+    r"(?:(?<=[.!?:] )|(?<!.))(?:example|sample)s? (?:\S{2,15} ){1,3}?"
+    r"(?:output|log|message|trace|line)|"
     r"(?:symptoms?|errors?|messages?) (?:may|might|can) (?:include|look)|"
     r"(?:would|will) (?:now )?(?:see|give|produce|print|look|show)|"
     r"expected (?:\w{2,10} )?output|if (?:the|an?|your|this|it)\b.{0,40}? (?:fails?|dies|"

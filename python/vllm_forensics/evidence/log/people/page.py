@@ -71,6 +71,12 @@ class Page:
         fence = self._opened[at]
         return fence not in {None, _CUT_OFF} and _PATCH.match(self.lines[fence]) is not None
 
+    def block_above(self, at: int) -> Sequence[str]:
+        """The lines above within the same fence, and of what is in none the nearest."""
+        fence = self._opened[at]
+        begin = max(0, at - _ABOVE) if fence is None else max(0, fence + 1)
+        return self.lines[begin:at]
+
     def written(self) -> list[str]:
         """Of the head, what a person wrote around what he pasted."""
         return [line for at, line in enumerate(self.head) if not self.is_fenced(at)]

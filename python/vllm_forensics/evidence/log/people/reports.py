@@ -135,7 +135,7 @@ _MAY: Final = lazily(
     r"(?i)\b(?:that (?:can|could|may|might) (?:make|cause) (?:[\w-]{2,20} ){1,3}(?:to )?|"
     r"(?:may|might) (?!have\b)(?:\w{2,10} ){0,2}(?:(?:with|in|by) )?(?:an? |the )?|"
     r"(?:must|ha(?:s|ve|d) to|needs? to) (?:get |then )?|"
-    r"(?:ensure|make sure|want|wish|expect(?:ed)?)s?\b(?: [\w'-]{1,15}){1,5} |"
+    r"(?:ensure|make sure|want|wish|expect(?:ed|ing)?)s?\b(?: [\w'-]{1,15}){1,5} |"
     r"\bexpect, )\W{0,3}$"
 )
 """Whoever says so, it has not, or somebody did it on purpose."""

@@ -27,9 +27,11 @@ from vllm_forensics.evidence.log.people.lessons import (
     lessons_in,
 )
 from vllm_forensics.evidence.log.people.literals import literal_lines
+from vllm_forensics.evidence.log.people.of_messages import Telling
 from vllm_forensics.evidence.log.people.page import Page, is_answer, is_fence
 from vllm_forensics.evidence.log.people.prose import is_comment
 from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
+from vllm_forensics.evidence.log.people.titles import title_of
 from vllm_forensics.evidence.log.people.verdicts import passed_parts
 from vllm_forensics.evidence.log.people.works import is_maintainers, is_of_work
 from vllm_forensics.evidence.sanitizer.lines import without_colors
@@ -180,12 +182,13 @@ class Setting:
             return [one for one in clues if is_issue and _is_title(one)]
         self.teaches = lessons is Lessons.SOME
         is_change = any(map(is_maintainers, page.head))
+        telling = Telling(title_of(lines).text, lines, is_change=is_change)
         is_wish = any(line.startswith("# ") and is_of_work(line[2:]) for line in lines[:_TOP])
         is_of_nobody = count_of_witnesses(page.head, of_thread=not is_change) == 0
         passed, literal = passed_parts(lines), literal_lines(lines)
         resting = _stacks_of_the_living(clues, lines)
         heard: list[Clue] = []
-        for clue in clues:
+        for clue in telling.without_samples(clues, page):
             at = clue.line - 1
             if at in literal or at in resting or any(at in part for part in passed):
                 continue

@@ -92,6 +92,7 @@ _TEACHES: Final = lazily(
 _ABOUT: Final = lazily(
     r"(?i)\b(?:feature request|proposal|release notes|change ?log|changes in|fixes since|faq|"
     r"(?:overflow|fault|violation|segfault|signal)s? (?:concept|explained|explanation|overview)s?|"
+    r"death[ -]?tests?|(?:expect|assert)_(?:debug_)?death|"  # who dies in them is meant to
     r"version history|what's new|user guide|cheat ?sheet|"
     r"(?:causes?|reasons?|symptoms?|meaning)(?:,| and| &|, and) (?:how to )?"
     r"(?:fix(?:es)?|solutions?|remed(?:y|ies)|resolutions?|troubleshooting|prevention)|"
@@ -156,6 +157,17 @@ def _marks_and_body(title: str) -> tuple[list[str], str]:
         marks.append(match["square"] or match["round"] or match["word"] or "")
         at = match.end()
     return marks, title[at:]
+
+
+def body_of(title: str) -> str:
+    """A title without the marks before it."""
+    return _marks_and_body(title)[1]
+
+
+def opens_with_work(clause: str) -> bool:
+    """Is its first word a verb of changes alone, and no noun there?"""
+    opens = _WORKS.match(clause)
+    return opens is not None and opens["mends"] is not None and not opens_with_a_noun(clause)
 
 
 def is_of_work(title: str) -> bool:

@@ -247,6 +247,14 @@ HANDLERS: Final = (
         begins=".",
         holds="][critical][backtrace] ",
     ),
+    Form(
+        writer="Envoy, older, without its logger's prefix",
+        example="thr<17> #0 0xc739fe Envoy::Pool::take()",
+        pattern=r"thr<\d{1,9}> (?:obj<(?P<module>[^<>]{1,240})>|"
+        r"#\d{1,3} 0x[0-9a-f]{4,16}(?: (?P<function>\S.{0,400}))?)",
+        begins="t",
+        holds="thr<",
+    ),
     Form(  # the list may be wrapped, so that the address stands on the next line
         writer="ClickHouse",
         example="2021.01.15 08:12:45.123456 [ 4300 ] {} <Fatal> BaseDaemon: 2. ./src/Pool.cpp:88: "

@@ -104,8 +104,9 @@ HANDLERS: Final = Family(
         Phrase(
             ClueKind.SIGNAL,
             ", suspect faulting address",
-            r"\[critical\]\[backtrace\] (?:\S{1,200}\] )?(?P<detail>Caught (?P<signal>Segmentation "
-            r"fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
+            r"(?:\[critical\]\[backtrace\] (?:\S{1,200}\] )?|^)"
+            r"(?P<detail>Caught (?P<signal>Segmentation fault|Bus error|Aborted|Illegal "
+            r"instruction|Floating point exception)"
             r", suspect faulting address 0x[0-9a-f]{1,16})",
             "[2026-01-15 08:12:45.123][17][critical][backtrace] [./source/server/backtrace.h:104] "
             "Caught Aborted, suspect faulting address 0x48",

@@ -33,6 +33,17 @@ def test_older_envoys_name_the_file_of_their_frames() -> None:
     assert (death.name, death.module) == ("pool", "pool")
 
 
+def test_older_envoys_in_a_text_without_their_prefix() -> None:
+    death = incident_of(
+        "Caught Bus error, suspect faulting address 0x7fdbf98e2028",
+        "Backtrace thr<0> obj</usr/bin/pool> (If unsymbolized, use tools/stack_decode.py):",
+        "thr<0> #0 0xc739fe Pool::Set<>::take()",
+        "thr<0> #1 0xc6feec Pool::run()",
+    ).first_death
+
+    assert (death.name, death.function) == ("pool", "Pool::Set<>::take")
+
+
 def test_a_kernel_that_syslog_does_not_name_behind_its_host() -> None:
     death = incident_of(
         "Feb  9 12:50:38 n1 [6437762.553311] BUG: unable to handle kernel NULL pointer "
