@@ -103,6 +103,6 @@ def _nothing(path: str, reading: IncidentReading) -> Failure:
     return Failure(
         path=path,
         error=error,
-        remedy="dmesg -T | tail -100; kubectl logs --previous POD    # if a process died, its own "
-        f"output is not in {name}",
+        remedy="dmesg -T | tail -100    # if a process died, neither its own output nor its "
+        f"parent's word is in {name}",
     )

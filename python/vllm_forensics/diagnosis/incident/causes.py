@@ -33,6 +33,7 @@ _WORDS: Final = {
     "SIGILL": "an instruction that this CPU does not know, or a deliberate trap",
     "SIGFPE": "an arithmetic fault, most often an integer division by zero",
     "SIGTRAP": "a trap instruction",
+    "SIGSYS": "a system call that a filter (seccomp) does not let it make",
     "SIGXCPU": "it used up the processor time that it was allowed",
     "SIGXFSZ": "it wrote a file beyond the size that it was allowed",
     "SIGABRT": "abort() was called; the text does not say by whom",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,6 +23,11 @@ _RECORDS: Final = {"systemd", "Windows", "macOS"}
 _OF_RECORDS: Final = ("siginfo:", "Stack trace of thread ")
 _MASTERS: Final = {"the container runtime", "a listing", "a parent", "a server's master"}
 """Who starts programs that have nothing to do with each other."""
+_STATUS: Final = re.compile(
+    r"(?i)\W{0,4}(?:rc|ret|(?:exit |return )?(?:status|code)|exit)\W{1,3}\d{1,3}"
+)
+"""What somebody let a shell print: no error that a program shows."""
+_ASKED_FOR: Final = ("SystemExit", "KeyboardInterrupt", "CancelledError")
 _OWN: Final = "the same process, after the first sign of its death"
 _NO_ECHOES: Final = {
     ClueKind.STACK,
@@ -93,6 +99,8 @@ def _is_by_itself(clue: Clue, death: Death) -> bool:
 
 def is_a_parents_word(clue: Clue, first: Clue) -> bool:
     """Does it only repeat, in another process, what the dead one had said itself?"""
+    if _STATUS.fullmatch(clue.text) is not None and clue.signal == first.signal is not None:
+        return False
     return (
         clue.kind is ClueKind.CHILD
         and clue is not first
@@ -123,6 +131,8 @@ def _why(clue: Clue, first: Clue, death: Death) -> str | None:
 def _why_raised(clue: Clue, death: Death) -> str:
     if death.pid is not None and subject_pid(clue) == death.pid:
         return _OWN
+    if (clue.detail or "").startswith(_ASKED_FOR):
+        return "raised where somebody asked for an end"
     return "such an error is raised only where another process has ended"
 
 

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.platform import steps_of_platform
+from vllm_forensics.diagnosis.incident.surroundings import (
+    is_in_container,
+    is_in_group,
+    is_in_pod,
+    runs_python,
+)
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import BUGCHECK, OOPS, CauseClass, Clue, Death
 
@@ -20,6 +26,15 @@ _JOIN: Final = "forensics report LOG CORE    # joins such a core with this log"
 _KERNELS_FAULTS: Final = "dmesg -T | grep -i segfault    # library and offset of the fault"
 _KERNELS_KILLS: Final = "dmesg -T | grep -iE 'killed process|oom-kill'"
 _NAME_IT: Final = "forensics log --symbols PLACE LOG    # the function at that offset: {module}"
+_PODS_STATE: Final = "kubectl describe pod POD    # Last State, Reason, limits"
+_CONTAINERS_STATE: Final = (
+    "docker inspect CONTAINER --format '{{json .State}}'    # OOMKilled, ExitCode, Error"
+)
+_PYTHON_SAYS: Final = "PYTHONFAULTHANDLER=1 COMMAND    # every process then says where it died"
+_PYTHONS_STACK: Final = "py-spy dump --pid PID    # Python's stack of each thread, while it hangs"
+_WHICH_RANK: Final = (
+    "NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=20000 COMMAND    # which rank is missing"
+)
 _LOG: Final = re.compile(r"\bLOG\b(?=.{0,200}    # )")
 _STEPS: Final = {
     CauseClass.NATIVE_FAULT: (
@@ -38,7 +53,8 @@ _STEPS: Final = {
     ),
     CauseClass.OOM_KILLED: (
         _KERNELS_KILLS,
-        "kubectl describe pod POD    # Last State, Reason, limits",
+        _PODS_STATE,
+        _CONTAINERS_STATE,
         "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory.events",
     ),
     CauseClass.ENVIRONMENT: (
@@ -55,12 +71,12 @@ _STEPS: Final = {
     ),
     CauseClass.HANG: (
         "forensics core --pid PID    # who waits for whom, while it hangs",
-        "py-spy dump --pid PID",
-        "NCCL_DEBUG=INFO TORCH_NCCL_TRACE_BUFFER_SIZE=20000 COMMAND",
+        _PYTHONS_STACK,
+        _WHICH_RANK,
     ),
     CauseClass.UNKNOWN: (
         "dmesg -T | tail -100    # a fault or the out-of-memory killer",
-        "PYTHONFAULTHANDLER=1 COMMAND    # every process then says where it died",
+        _PYTHON_SAYS,
         _LEAVE_EVIDENCE,
     ),
 }
@@ -199,6 +215,17 @@ _BY_WORDS: Final[tuple[tuple[CauseClass, re.Pattern[str], tuple[str, ...]], ...]
 """Where the cause's words tell which of its class it is; the first that fits decides."""
 
 
+_LEFT: Final = (
+    "COMMAND 2>&1 | tee own.log    # alone: what it prints itself says why it gave up",
+    "strace -f -e trace=exit_group,execve COMMAND    # which process left first, and with what",
+)
+"""Who left with a status of its own was ended by no signal."""
+_FILTERED: Final = (
+    "strace -f COMMAND    # the last call before the end is the one that is not allowed",
+    "ausearch -m SECCOMP; dmesg -T | grep -i 'type=1326'    # its number, as the kernel tells it",
+)
+_SHELLS_STATUS: Final = 126
+"""From here on a shell tells what became of a command."""
 _POD: Final = re.compile(r"CrashLoopBackOff|\d/\d {1,80}(?:Init:)?Error\b|Exit Code: {1,12}\d")
 _OF_PODS: Final = (
     "kubectl logs POD --previous    # the last words of the container that ended",
@@ -234,16 +261,35 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         steps = (_NAME_IT.format(module=death.module), *steps)
     if death.cause.kind is CauseClass.UNKNOWN and death.cause.certainty is Certainty.PROVED:
         steps = _WHO_SENDS
+    if death.cause.kind is CauseClass.UNKNOWN and death.signal is None:
+        left = death.exit is not None and 0 < death.exit < _SHELLS_STATUS
+        steps = _WHO_EXITS if death.exit == 0 else _LEFT if left else steps
     if death.cause.kind is CauseClass.UNKNOWN and any(map(_POD.search, words)):
-        steps = (*_OF_PODS, *steps[:1])
-    if death.cause.kind is CauseClass.UNKNOWN and death.exit == 0:
-        steps = _WHO_EXITS
+        steps = (*_OF_PODS, *_STEPS[CauseClass.UNKNOWN][:1])
+    if death.signal == "SIGSYS":
+        steps = _FILTERED
     if death.cause.kind is CauseClass.ABORT_EXCEPTION and death.signal == "SIGKILL":
         steps = _WHO_KILLS
     machine = _OF_MACHINE.get(death.signal or "")
     steps = (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
+    steps = tuple(step for step in steps if step not in _strange(death, told))
     is_told = death.function is not None and death.line is not None
     return tuple(_LINE_IS_TOLD if step == _LEAVE_EVIDENCE and is_told else step for step in steps)
+
+
+def _strange(death: Death, told: Sequence[Clue]) -> set[str]:
+    """The steps that are none where the process ran, as far as the text shows that."""
+    strange = set()
+    if not runs_python(death, told):
+        strange |= {_PYTHON_SAYS, _PYTHONS_STACK}
+    if not is_in_group(death, told):
+        strange.add(_WHICH_RANK)
+    is_pods = is_in_pod(told)
+    if not is_pods:
+        strange.add(_PODS_STATE)
+    if is_pods or not is_in_container(told):
+        strange.add(_CONTAINERS_STATE)
+    return strange
 
 
 def with_log(steps: Sequence[str], log: str) -> tuple[str, ...]:

@@ -12,7 +12,10 @@ from vllm_forensics.model.incident import CauseClass, Death, Echo, IncidentProce
 from vllm_forensics.model.locations import Certainty as NameCertainty
 from vllm_forensics.model.python_source import TOP_LEVEL, in_package
 
+_KINDS: Final = ("child", "child process")
 _MAX_NAMED: Final = 4
+_SHELLS: Final = 126
+"""From here on an exit status may tell of a signal, or of what a shell could not start."""
 _ROLES: Final = {
     ProcessRole.CLIENT: "the client",
     ProcessRole.API_SERVER: "the API server",
@@ -27,7 +30,8 @@ _ROLES: Final = {
 def who(death: Death) -> str:
     """The process in words: `a worker (VllmWorker-1, process 4242)`."""
     role = "the kernel" if death.name == "kernel" else _ROLES[death.role]
-    says_more = death.name is not None and death.name.lower() != role.split(" ", 1)[1].lower()
+    kinds = {role.split(" ", 1)[1].lower(), *_KINDS}
+    says_more = death.name is not None and death.name.lower() not in kinds
     name = f"most likely {death.name}" if death.is_name_guessed else death.name
     marks = [name] if name is not None and says_more else []
     if death.pid is not None:
@@ -54,9 +58,11 @@ def explanation(
             "not where it happened."
         )
     if death.cause.certainty is Certainty.UNKNOWN and is_echo:
+        left = death.signal is None and death.exit is not None and 0 <= death.exit < _SHELLS
+        other = "" if left else ", or the kernel's log,"  # which knows nothing of who left
         words.append(
-            "What the text shows are only echoes: their stacks say where the end was noticed. "
-            "The dead process's own output, or the kernel's log, has to be found."
+            "What the text shows is only where others noticed the end. "
+            f"The dead process's own output{other} has to be found."
         )
     elif is_echo and echoes:
         words.append(

@@ -59,6 +59,8 @@ LOGGERS: Final = Alternatives(
             Alternative("[A-Z]", rf"{_LEVEL} [\w.]{{1,60}}:\d{{1,6}} -- "),
             # Terraform's, and whoever else's plugins' standard error: plugin.terraform-provider-x:
             Alternative("p", r"(?:plugin|provider)\.(?P<plugin>[\w.-]{2,80}): ?"),
+            # gunicorn: [2026-01-15 08:12:45 +0000] [4242] [ERROR] Exception in worker process
+            Alternative(r"\[", r"\[(?P<master>\d{1,9})\] (?=\[[A-Z]{4,8}\] )"),
             # a line number that somebody's pager put there; (EngineCore) ERROR [core.py:1138]
             Alternative(r"\[", r"\[\d{1,9}\] (?=\[)"),
             Alternative(
@@ -294,6 +296,7 @@ def _line(number: int, text: str, tags: str, who: str | None, time: str | None) 
             break
         groups = match.groupdict()
         own = groups.get("pid") or groups.get("number") or groups.get("nccl")
+        own = own or groups.get("master")
         if own is not None:
             pid = int(own)
         ranks = groups.get("ranks") or ranks

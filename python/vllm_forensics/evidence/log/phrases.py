@@ -67,6 +67,7 @@ _SIGNALS_IN_WORDS: Final = (
     ("invalid address", "SIGSEGV"),
     ("cpu time limit", "SIGXCPU"),
     ("file size limit", "SIGXFSZ"),
+    ("bad system call", "SIGSYS"),
 )
 
 

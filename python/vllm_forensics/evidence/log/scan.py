@@ -59,6 +59,7 @@ from vllm_forensics.model.incident import (
     ClueKind,
     Follows,
     IncidentReading,
+    PythonCall,
 )
 
 _STOPS: Final = (b"reakpoint ", b"stop reason = ", b"ocated by thread T", b"freed by thread T",
@@ -112,9 +113,10 @@ _QUOTED: Final = "Worker failed with error '"
 """What follows is the worker's own error, and the traceback is that of who asked it."""
 _NUMBERED: Final = re.compile(rb"\d{1,2}: ")
 _CAUGHT: Final = re.compile(
-    rb"(?m)\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION)\b|level[\"=: ]{1,4}(?:error|warn)|"
+    rb"(?m)(?<![A-Z_])(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION)\b|level[\"=: ]{1,4}(?:error|warn)|"
     rb"^FAIL: \w{1,200} \(|"  # unittest: it goes on with the next test
-    rb"^(?:.{0,80} )?Exception (?:in (?:thread|callback|Tkinter callback)\b|ignored in )|"
+    rb"^(?:.{0,80} )?Exception (?:in (?:thread|callback|Tkinter callback|ASGI application)\b|"
+    rb"ignored in )|"
     rb"\b(?:Task|Future) exception was never retrieved|"
     rb"^--- Logging error ---|Unhandled (?:error in Deferred|exception in event loop)"
 )
@@ -153,9 +155,13 @@ class _Scanner:
         self._hearsay = Hearsay()
         self._unsigned = Unsigned()
         self._links: dict[str, tuple[Follows, int]] = {}
+        self._groups: dict[str, tuple[PythonCall, ...]] = {}
+        """The calls of the group whose members are told, by stream."""
         self._prefixes = OwnPrefixes()
         self._previous = b""
         self._is_caught = False
+        self._signer: LogLine | None = None
+        """Who signed the line above a traceback, where he signs no other of its lines."""
 
     def feed(self, piece: bytes) -> None:
         """Read one more piece of the log."""
@@ -286,6 +292,8 @@ class _Scanner:
             return
         *_, last = lines = above.rsplit(b"\n", 2)[-2:]
         self._is_caught = _CAUGHT.search(b"\n".join((*lines, raw[:heading]))) is not None
+        signed = log_lines(last, self._line - 1) if self._is_caught else []
+        self._signer = next((one for one in signed if one.pid and not one.name), None)
         above = last if self._above else b""
         if b"Process " in above:
             above = self._prefixes.taken_off(above)
@@ -324,7 +332,8 @@ class _Scanner:
             return follows is not None
         if isinstance(opened, TracebackBlock):
             opened.name = self._record.child_above(line.number)
-            opened.is_caught = self._is_caught
+            opened.is_caught |= self._is_caught
+            opened.sign(self._signer)
             if line.text.lstrip(" +|").find("Traceback (most") > 0:
                 told = BOOK.read(line)  # a record without newlines: the end is told before it
                 if told is not None and told.of_another:
@@ -400,6 +409,7 @@ class _Scanner:
             follows = self._follows(stream, block)
             if follows is not None and clue is not None:
                 clue = replace(clue, follows=follows)
+            clue = self._of_group(stream, block, follows, clue)
         if clue is None:
             return
         if isinstance(block, SpyBlock):
@@ -430,6 +440,20 @@ class _Scanner:
         if block.is_group or follows is Follows.GROUPED:
             self._links[stream] = (Follows.GROUPED, last)
         return follows
+
+    def _of_group(
+        self, stream: str, block: TracebackBlock, follows: Follows | None, clue: Clue | None
+    ) -> Clue | None:
+        """A member of an exception group: whoever raised the group had called it."""
+        if block.is_group:
+            outer = self._groups.get(stream, ()) if follows is Follows.GROUPED else ()
+            self._groups[stream] = (*block.calls, *outer)
+            return clue
+        if follows is not Follows.GROUPED:
+            self._groups.pop(stream, None)
+            return clue
+        outer = self._groups.get(stream, ())
+        return replace(clue, python=(*clue.python, *outer)) if clue is not None else None
 
     def _add(self, clue: Clue) -> None:
         """Keep the first clues and the last ones: a log may say the same for days."""

@@ -72,7 +72,7 @@ def test_an_echo_alone_gives_neither_process_nor_cause() -> None:
     assert incident.first_death.role is ProcessRole.UNKNOWN
     assert incident.first_death.python_function is None
     assert incident.first_death.cause.kind is CauseClass.UNKNOWN
-    assert "only echoes" in incident.explanation
+    assert "only where others noticed" in incident.explanation
 
 
 def test_an_exit_by_137_is_only_likely_a_lack_of_memory() -> None:

@@ -147,3 +147,33 @@ def test_a_step_names_the_log_as_a_shell_takes_it(log: str) -> None:
 
     [joined] = [step for step in steps if step.startswith("forensics report ")]
     assert shlex.split(joined, comments=True) == ["forensics", "report", log, "CORE"]
+
+
+@pytest.mark.parametrize(
+    ("line", "there", "strange"),
+    [
+        # a program of no runtime that is known, outside of any container
+        ("run.sh: line 1: 42 Killed      poold", "cgroup", "kubectl"),
+        ("run.sh: line 1: 42 Killed      poold", "dmesg", "docker"),
+        ("    Reason: OOMKilled", "kubectl describe pod", "docker"),
+        ("container poold (exit code 137)", "docker inspect", "kubectl"),
+        ("poold exited with code 3", "own.log", "PYTHONFAULTHANDLER"),
+        (
+            "concurrent.futures.process.BrokenProcessPool: A process in the process pool was "
+            "terminated abruptly while the future was running or pending.",
+            "PYTHONFAULTHANDLER",
+            "kubectl",
+        ),
+        ("[CRITICAL] WORKER TIMEOUT (pid:42)", "py-spy", "NCCL"),
+        (
+            "[rank3]: Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4)",
+            "NCCL_DEBUG",
+            "kubectl",
+        ),
+    ],
+)
+def test_no_step_is_for_what_the_text_does_not_show(line: str, there: str, strange: str) -> None:
+    steps = incident_of(line).next_steps
+
+    assert any(there in step for step in steps)
+    assert not any(strange in step for step in steps)

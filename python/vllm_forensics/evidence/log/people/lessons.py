@@ -199,6 +199,12 @@ _WRITTEN: Final = 0.05
 """So small a part of a text that people wrote, beside what was printed, is no lesson."""
 _TOP: Final = 3
 _NAME: Final = re.compile(r"#{0,2} ?[A-Za-z]+(?: [A-Za-z]+){0,3}\W{0,4}")
+_BEGINS_OUTPUT: Final = re.compile(
+    r"(?:\S{1,40} )?(?:Traceback \(most recent call last\):|Fatal Python error: )|"
+    r"\W{0,2}\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\w{3} [ \d]\d \d\d:\d\d:\d\d |\(\w{1,40} pid=\d"
+)
+"""How nothing begins but a log."""
+_BEGINNING: Final = 10
 _EXPLAINED: Final = 3
 """So many lines of prose explain what stands between them."""
 
@@ -214,6 +220,8 @@ class Lessons(Enum):
 
 def lessons_in(page: Page) -> Lessons:
     """How much the text teaches, and whether it does nothing else."""
+    if _is_output(page.head):
+        return Lessons.NONE
     head = page.written()
     quoted = sum(line.startswith(">") for line in head)
     if 2 * quoted < sum(map(bool, head)):  # somebody else's words
@@ -246,6 +254,14 @@ def lessons_in(page: Page) -> Lessons:
     if seen or (not taught and (weight < _SOME_WEIGHS or share < _WRITTEN)):
         return Lessons.NONE
     return all_of_it if taught >= 2 and not is_at_home and share >= 0.25 else Lessons.SOME
+
+
+def _is_output(head: Sequence[str]) -> bool:
+    """Does a text begin with what a program printed, and go on so? Nobody's lesson does."""
+    filled = [line for line in head if line.strip()][:_BEGINNING]
+    if not filled or _BEGINS_OUTPUT.match(filled[0]) is None:
+        return False
+    return 2 * sum(is_prose(line) for line in filled) < len(filled)
 
 
 def without_speech(line: str) -> str:

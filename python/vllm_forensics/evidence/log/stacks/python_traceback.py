@@ -32,6 +32,9 @@ _ARROW: Final = re.compile(r"-{1,5}> \d{1,6} ")
 _HEADLESS: Final = re.compile(
     r"\s*File \"(?:[^\"]{1,400}\.pyx?|<(?:string|stdin|frozen [\w.]{1,80})>)\", line \d{1,9}, in \S"
 )
+_UNREAD: Final = re.compile(r"  File \"[^\"]{1,400}\", line \d{1,9}")
+"""Of a script that Python could not read it prints no heading."""
+_READING: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _NAMED: Final = re.compile(r"(?P<type>[A-Z]\w{2,80}) {2,80}Traceback \(most recent call last\)")
 _MESSAGE: Final = re.compile(
     # vLLM's executor: Exception in worker W while processing method take: no blocks, Traceback (…
@@ -70,7 +73,7 @@ _ECHO_MESSAGES: Final = re.compile(
     r"[Ee]ngine process failed to start|"
     r"Engine (?:core|process) is dead|died unexpectedly|EngineCore encountered an issue|"
     r"^Worker failed with error|WorkerProc initialization failed|"
-    r"Connection (?:reset|closed) by peer|closed by remote peer|"
+    r"^ConnectionPool is closed$|Connection (?:reset|closed) by peer|closed by remote peer|"
     r"Failed to send (?:data|message) to (?:the )?engine"
 )
 
@@ -82,8 +85,9 @@ _HELPED: Final = re.compile(r"\s{1,20}raise self\._format_exception\(outputs\) f
 class TracebackBlock:
     """One traceback, while it is read."""
 
-    def __init__(self, line: LogLine) -> None:
-        """Begin with its first line."""
+    def __init__(self, line: LogLine, *, is_unread: bool = False) -> None:
+        """Begin with its first line; that of a script that could not be read has no heading."""
+        self._is_unread = is_unread
         self.first = line
         self.first_line = line.number
         self._frames: list[PythonCall] = []
@@ -104,13 +108,18 @@ class TracebackBlock:
         self._waits = False
         """Is its message still to come, in a line of its own?"""
         self._type = self._message = ""
-        self.is_caught = False
+        self.is_caught = is_unread  # who compiles many files goes on
         """Was it told by a logger, or of a thread?"""
         self.name: str | None = None
         """The process, where a heading above the traceback names it."""
         message = _MESSAGE.search(line.text)
         self._told = message["message"] if message is not None else None
         """What stands before the heading in its line."""
+
+    def sign(self, above: LogLine | None) -> None:
+        """A logger signs the line above a traceback, and nothing of it."""
+        if above is not None and self.first.pid is None and self.first.name is None:
+            self.first = self.first._replace(pid=above.pid, name=above.name)
 
     def feed(self, line: LogLine) -> bool:
         """Take the line in, where it is a part of the traceback."""
@@ -173,11 +182,18 @@ class TracebackBlock:
         """Is it an exception group's own traceback, behind which its members follow?"""
         return self._type.endswith("ExceptionGroup")
 
+    @property
+    def calls(self) -> tuple[PythonCall, ...]:
+        """Its calls, innermost first."""
+        return tuple(reversed(self._frames))
+
     def close(self) -> Clue | None:
         """The exception; None where none was named, or only that of a group."""
         if self.last is None or self.is_group:
             return self._cut_off()
         message, name = self._message, self._type.rpartition(".")[2]
+        if self._is_unread and name not in _READING:
+            return None
         name = name if message else self._whole(name)
         is_echo = is_echo_of_another(name, message)
         return clue_at(
@@ -276,9 +292,12 @@ def open_headless(line: LogLine) -> TracebackBlock | None:
         return TracebackBlock(line)
     if "--> " in line.text and _ARROW.match(line.text.lstrip()) is not None:
         return TracebackBlock(line)
-    if '", line ' not in line.text or _HEADLESS.match(line.text) is None:
+    if '", line ' not in line.text:
         return None
-    block = TracebackBlock(line)
+    is_unread = _UNREAD.fullmatch(line.text) is not None
+    if not is_unread and _HEADLESS.match(line.text) is None:
+        return None
+    block = TracebackBlock(line, is_unread=is_unread)
     block.feed(line)
     return block
 

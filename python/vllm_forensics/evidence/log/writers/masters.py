@@ -58,6 +58,21 @@ MASTERS: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            ") exited with code ",
+            r"(?P<name>Worker) \(pid:(?P<pid>\d{1,20})\) exited with code (?P<exit>\d{1,3})\b",
+            "[ERROR] Worker (pid:4242) exited with code 3.",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
+            " died while trying to run it",
+            r"marked as failed because \d{1,6} (?P<name>worker)s? died while trying to run it",
+            "distributed.scheduler - ERROR - Task sum-1f2e marked as failed because 4 workers died "
+            "while trying to run it",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "Python worker exited unexpectedly",
             r"Python (?P<name>worker) (?P<detail>exited unexpectedly(?: \(crashed\))?)",
             "SparkException: Python worker exited unexpectedly (crashed)",

@@ -200,7 +200,8 @@ SHELL: Final = Family(
             )
             for word in ("CPU time limit exceeded", "File size limit exceeded")
             for tells in (
-                rf"(?P<pid>\d{{2,20}}) (?P<signal>{word})",
+                rf"(?P<pid>\d{{2,20}}) (?P<signal>{word}) {{0,40}}(?:\(core dumped\))? {{0,40}}"
+                rf"(?:{_COMMAND.removeprefix(' {1,40}')})?",
                 rf"(?P<signal>{word})(?= ?\(core dumped\))",
             )
         ),

@@ -1,0 +1,140 @@
+"""What dying programs and their masters print here, and what an incident says of it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.py.support.incidents import incident_of, incidents_of, reading_of
+
+from vllm_forensics.model.finding import Certainty
+from vllm_forensics.model.incident import CauseClass
+
+GROUP = (
+    "  + Exception Group Traceback (most recent call last):",
+    '  |   File "/opt/app/fetch_all.py", line 9, in <module>',
+    "  |     asyncio.run(main())",
+    "  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)",
+    "  +-+---------------- 1 ----------------",
+    "    | Traceback (most recent call last):",
+    '    |   File "/opt/app/fetch_all.py", line 3, in fetch',
+    '    |     raise ValueError("no block")',
+    "    | ValueError: no block",
+    "    +------------------------------------",
+)
+
+
+def test_a_member_of_a_group_died_in_the_script_that_raised_the_group() -> None:
+    death = incident_of(*GROUP).first_death
+
+    assert (death.name, death.python_function) == ("fetch_all.py", "fetch")
+    assert [frame.function for frame in death.frames] == ["fetch", "<module>"]
+
+
+def test_a_script_that_could_not_be_read_is_named() -> None:
+    death = incident_of(
+        '  File "/opt/app/serve.py", line 2',
+        '    print("hi"',
+        "         ^",
+        "SyntaxError: '(' was never closed",
+    ).first_death
+
+    assert (death.name, death.file, death.line) == ("serve.py", "/opt/app/serve.py", 2)
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_line_of_a_file_alone_is_no_traceback() -> None:
+    assert not incidents_of('  File "/opt/app/serve.py", line 2', "    is old", "Warning: see it")
+
+
+def test_what_a_server_tells_of_a_request_is_no_proof_of_an_end() -> None:
+    death = incident_of(
+        "Internal Server ErrorERROR:    Exception in ASGI application",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/main.py", line 4, in root',
+        "    return 1 / 0",
+        "ZeroDivisionError: division by zero",
+    ).first_death
+
+    assert death.cause.certainty is Certainty.LIKELY
+
+
+def test_a_worker_that_did_not_start_is_known_by_who_signed_the_line_above() -> None:
+    death = incident_of(
+        "[2026-01-15 08:12:45 +0000] [41] [INFO] Booting worker with pid: 42",
+        "[2026-01-15 08:12:45 +0000] [42] [ERROR] Exception in worker process",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/app.py", line 1, in <module>',
+        '    raise RuntimeError("no database")',
+        "RuntimeError: no database",
+        "[2026-01-15 08:12:45 +0000] [40] [ERROR] Worker (pid:42) exited with code 3.",
+    ).first_death
+
+    assert (death.pid, death.role.value, death.exit) == (42, "worker", 3)
+    assert death.cause.certainty is Certainty.PROVED
+
+
+def test_who_was_asked_to_end_is_no_word_of_anothers_death() -> None:
+    incident = incident_of(
+        "[2026-01-15 08:12:45 +0000] [40] [CRITICAL] WORKER TIMEOUT (pid:42)",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/gunicorn/workers/base.py", line 200, in handle_abort',
+        "    sys.exit(1)",
+        "SystemExit: 1",
+    )
+
+    assert [echo.why for echo in incident.echoes] == ["raised where somebody asked for an end"]
+
+
+@pytest.mark.parametrize("core", ["", "(core dumped) "])
+def test_a_long_word_of_the_shells_leaves_no_blank(core: str) -> None:
+    death = incident_of(f"run.sh: line 1:  42 File size limit exceeded{core}poold -v").first_death
+
+    assert (death.name, death.pid, death.signal) == ("poold", 42, "SIGXFSZ")
+
+
+def test_a_forbidden_system_call_is_named() -> None:
+    incident = incident_of("run.sh: line 1: 42 Bad system call         poold")
+
+    assert incident.first_death.signal == "SIGSYS"
+    assert "seccomp" in incident.explanation
+    assert incident.next_steps[0].startswith("strace")
+
+
+def test_a_cluster_that_lost_its_workers_died_of_no_error_of_its_clients() -> None:
+    death = incident_of(
+        "2026-01-15 08:12:45,123 - distributed.scheduler - ERROR - Task sum-1f marked as failed "
+        "because 4 workers died while trying to run it",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/distributed/core.py", line 1393, in connect',
+        '    raise RuntimeError("ConnectionPool is closed")',
+        "RuntimeError: ConnectionPool is closed",
+    ).first_death
+
+    assert (death.name, death.cause.kind) == ("worker", CauseClass.UNKNOWN)
+
+
+def test_what_a_shell_printed_on_demand_is_no_error() -> None:
+    incident = incident_of("run.sh: line 1: 42 Segmentation fault      poold", "rc=139")
+
+    assert not incident.echoes
+    assert not incident.visible_error_is_echo
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        "RuntimeError: a worker ended. This could be caused by a fault, if it has a bug, or by "
+        "what you may see usually when memory is short.",
+        "\x1b[33m(raylet)\x1b[0m A worker died. If you can, check its logs. Some common causes "
+        "include: you may have too little memory, or it might often crash.",
+    ],
+)
+def test_a_log_that_explains_itself_is_no_lesson(advice: str) -> None:
+    lines = (
+        "2026-01-15 08:12:45,123 INFO worker.py:2038 -- Started a local instance.",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/serve.py", line 4, in step',
+        "    run()",
+        advice,
+    )
+
+    assert not reading_of(*lines).teaches
