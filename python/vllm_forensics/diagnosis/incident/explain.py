@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -37,6 +38,8 @@ from vllm_forensics.model.incident import (
 )
 
 _MAX_EVIDENCE: Final = 12
+_THREADS_PANIC: Final = re.compile(r"thread '(?!main')[^']{1,120}' (?:\(\d{1,9}\) )?panicked")
+"""Rust ends the thread alone, unless it was built to abort."""
 _NOTICES: Final = {ClueKind.ECHO, ClueKind.CHILD, ClueKind.START, ClueKind.HEARSAY}
 
 
@@ -62,7 +65,8 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         return None
     account = (*account, *heard)
     death = _death(first, account, reading)
-    if first.is_caught and not _was_noticed(first, clues):
+    is_threads = death.signal is None and _THREADS_PANIC.match(first.detail or "") is not None
+    if (first.is_caught or is_threads) and not _was_noticed(first, clues):
         death = replace(death, cause=replace(death.cause, certainty=Certainty.LIKELY))
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)

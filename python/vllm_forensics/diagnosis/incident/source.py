@@ -9,7 +9,8 @@ from typing import Final
 from vllm_forensics.model.incident import Clue, ClueKind, NativeCall
 
 _EXTENSION: Final = (
-    r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|metal|rs|go|swift|d|zig|ml|hs|C|H)"
+    r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|m|mm|metal|rs|go|swift|d|zig|ml|hs|C|H|"
+    r"php|p[lm]|rb|lua|f\d{0,2}|tcl|exs?|[jt]sx?|[cm]js)"
 )
 _SOURCE: Final = re.compile(
     rf"(?<![\w./\\+-])(?<!source=)(?<!caller=)(?<!caller\":\")(?P<file>(?:[A-Za-z]:)?[\w./\\+-]{{1,240}}{_EXTENSION})[\"'>]?"

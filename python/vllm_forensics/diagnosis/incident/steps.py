@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.platform import steps_of_platform
+from vllm_forensics.diagnosis.incident.steps_of_runtimes import (
+    steps_of_runtime,
+    with_javas_report,
+)
 from vllm_forensics.diagnosis.incident.surroundings import (
     is_in_container,
     is_in_group,
@@ -251,7 +255,12 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
     elsewhere = stops or steps_of_platform(death, told)
     if elsewhere is not None or OOPS in sources:
         return elsewhere or _OF_KERNEL
-    steps = _of_words(death) or _of_frames(death) or _STEPS[death.cause.kind]
+    steps = (
+        steps_of_runtime(death, told)
+        or _of_words(death)
+        or _of_frames(death)
+        or _STEPS[death.cause.kind]
+    )
     if _LEAVE_EVIDENCE in steps and any(_KEPT.search(clue.text) for clue in told):
         steps = (_KEPT_CORE, *(step for step in steps if not step.startswith("forensics core ")))
     if death.function is not None or any(clue.source == "kernel" for clue in told):
@@ -272,6 +281,7 @@ def next_steps(death: Death, told: Sequence[Clue]) -> tuple[str, ...]:
         steps = _WHO_KILLS
     machine = _OF_MACHINE.get(death.signal or "")
     steps = (machine, _STEPS[death.cause.kind][0], _LEAVE_EVIDENCE) if machine else steps
+    steps = with_javas_report(steps, told)
     steps = tuple(step for step in steps if step not in _strange(death, told))
     is_told = death.function is not None and death.line is not None
     return tuple(_LINE_IS_TOLD if step == _LEAVE_EVIDENCE and is_told else step for step in steps)

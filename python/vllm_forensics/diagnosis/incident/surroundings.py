@@ -9,7 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.model.incident import SPY, Clue, Death, FrameKind, ProcessRole
+from vllm_forensics.model.incident import SPY, Clue, Death, ProcessRole
+from vllm_forensics.model.stack import FrameKind
 
 _PYTHONS: Final = {
     "faulthandler", "python", "ray", "vllm", "the Python parent", SPY,

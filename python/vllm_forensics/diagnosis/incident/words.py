@@ -48,7 +48,8 @@ def explanation(
     teaches: bool = False,
 ) -> str:
     """One paragraph: who died of what, where, and what the other errors are."""
-    words = [f"{_upper(who(death))} died first{_of_what(death)}."]
+    what = _of_what(death)
+    words = [f"{_upper(who(death))} died first{what}{'' if what.endswith(('!', '?')) else '.'}"]
     if teaches:
         words.append("The text explains more than it reports: this may be an example of it.")
     words += _where(death) + _others(death, processes)

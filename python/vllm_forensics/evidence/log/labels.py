@@ -27,8 +27,8 @@ _FORM: Final = re.compile(
     r"(?P<program>[A-Za-z][\w.+-]{2,40})(?= v?\d|\W{0,4}$)"
 )
 _COMMAND: Final = re.compile(
-    r"[\W_]{0,6}(?i:proc[ _]?cmdline|cmdline|command[ _]?line)[\"'`*]{0,3}[ \t]{0,8}[:=][ \t]{1,20}"
-    r"(?P<command>\S.{0,300})"
+    r"[\W_]{0,6}(?i:proc[ _]?cmdline|cmdline|command[ _]?line|command being timed)[\"'`*]{0,3}"
+    r"[ \t]{0,8}[:=][ \t]{1,20}\"?(?P<command>\S.{0,300})"
 )
 _FIELD: Final = re.compile(r"\s*COREDUMP_(?:COMM|EXE)=" + _NAME % "field")
 """Of the journal's own record."""

@@ -52,6 +52,7 @@ from vllm_forensics.evidence.log.writers.apple import with_apples_faults
 from vllm_forensics.evidence.log.writers.bare_exceptions import bare_exceptions
 from vllm_forensics.evidence.log.writers.kernel import decoded
 from vllm_forensics.evidence.log.writers.runtimes import PANICS
+from vllm_forensics.evidence.log.writers.uncaught import uncaught
 from vllm_forensics.evidence.unicode_text import as_utf8
 from vllm_forensics.model.incident import (
     SPY,
@@ -62,13 +63,15 @@ from vllm_forensics.model.incident import (
     PythonCall,
 )
 
-_STOPS: Final = (b"reakpoint ", b"stop reason = ", b"ocated by thread T", b"freed by thread T",
-                 b" created by T")  # fmt: skip
+_STOPS: Final = (b"reakpoint ", b"stop reason = ", b" by thread T", b" created by T",
+                 b" created by main", b" by main thread:")  # fmt: skip
 _STOP: Final = re.compile(
     r"hit (?:Temporary )?[Bb]reakpoint |^Breakpoint \d{1,6}, |"
     r"stop reason = (?:breakpoint|step|exec|instruction step)|"
     # long before the fault
-    r"^(?:previously )?(?:allocated|freed) by thread T\d|^Thread T\d{1,6} .{0,80}created by T\d"
+    r"^(?:previously )?(?:allocated|freed) by thread T\d|"
+    r"^\s*Thread T\d{1,6} .{0,80}created by (?:T\d|main)|"
+    r"^\s*(?:[A-Z]\w{2,8} ){1,2}(?:\w{4,8} ){0,2}of size \d{1,9} at 0x[0-9a-f]{6,16} by "
 )
 _STOPPED: Final = 8
 """So many lines below a debugger's own stop, or an earlier event, a stack tells of no death."""
@@ -91,6 +94,8 @@ _LARGE: Final = 1 << 20
 _MAX_UNFINISHED: Final = 1 << 20
 _MAX_CLUES: Final = 4_000
 _KEPT_AT_THE_END: Final = 200
+_KEPT_LAST: Final = 1 << 16
+"""Of a text's end, where programs say of what they end."""
 _MAX_CALL: Final = 600
 _MAX_OPEN: Final = 64
 _TAIL: Final = 1 << 13
@@ -99,6 +104,7 @@ _WITH_STACK: Final = {
     ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.GPU, ClueKind.STACK
 }  # fmt: skip
 _OF_A_CRASH: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.SIGNAL, ClueKind.CHILD}
+_OF_OTHERS: Final = {ClueKind.CHILD, ClueKind.ECHO}
 _OF_PEOPLE: Final = {ClueKind.HEARSAY, ClueKind.MENTION, ClueKind.START, ClueKind.NOT_MEMORY}
 _DATED: Final = 400
 """Of the bytes before a hit, so many are looked through for a time."""
@@ -160,6 +166,7 @@ class _Scanner:
         self._prefixes = OwnPrefixes()
         self._previous = b""
         self._is_caught = False
+        self._last = b""
         self._signer: LogLine | None = None
         """Who signed the line above a traceback, where he signs no other of its lines."""
 
@@ -167,6 +174,7 @@ class _Scanner:
         """Read one more piece of the log."""
         self._size += len(piece)
         self._setting.feed(piece)
+        self._last = (self._last + piece)[-_KEPT_LAST:] if self._last else piece[-_KEPT_LAST:]
         data = self._rest + piece if self._rest else piece
         end = data.rfind(b"\n") + 1
         if not end and len(data) >= _MAX_UNFINISHED:  # a line without end: cut it
@@ -187,6 +195,9 @@ class _Scanner:
                 self._add(unfinished)
         clues = self._sanitized.close([*self._clues, *self._late])
         clues = [self._record.named(clue) for clue in self._hearsay.judged(clues)]
+        if not any(map(_says_of_what, clues)):
+            ends = self._last.removesuffix(b"\n")
+            clues += uncaught(ends, self._line - ends.count(b"\n"))
         text = cache(self._setting.lines)  # which several ask for
         if len(self._lone) == 1 and not any(clue.native for clue in clues):
             clues += self._lone if any(clue.kind in _OF_A_CRASH for clue in clues) else []
@@ -464,6 +475,13 @@ class _Scanner:
         if len(self._late) > 2 * _KEPT_AT_THE_END:
             self._left_out += len(self._late) - _KEPT_AT_THE_END
             del self._late[:-_KEPT_AT_THE_END]
+
+
+def _says_of_what(clue: Clue) -> bool:
+    """Does it tell of what a process died, and not only that it ended, or that somebody saw it?"""
+    return clue.kind not in {*_OF_PEOPLE, *_OF_OTHERS} or (
+        clue.kind is ClueKind.CHILD and clue.signal is not None
+    )
 
 
 def _unfinished(block: TracebackBlock) -> Clue | None:

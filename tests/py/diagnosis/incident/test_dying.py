@@ -138,3 +138,50 @@ def test_a_log_that_explains_itself_is_no_lesson(advice: str) -> None:
     )
 
     assert not reading_of(*lines).teaches
+
+
+@pytest.mark.parametrize("thread", ["io-1", "<unnamed>", "tokio-runtime-worker"])
+def test_a_threads_panic_is_no_proof_of_an_end(thread: str) -> None:
+    line = f"thread '{thread}' panicked at src/pool.rs:7:9: no block"
+
+    assert incident_of(line).first_death.cause.certainty is Certainty.LIKELY
+    assert incident_of(line.replace(thread, "main")).first_death.cause.certainty is Certainty.PROVED
+    assert (
+        incident_of(line, "run.sh: line 3: 42 Aborted      poold").first_death.cause.certainty
+        is Certainty.PROVED
+    )
+
+
+def test_a_race_ends_nothing() -> None:
+    assert not incidents_of(
+        "WARNING: ThreadSanitizer: data race (pid=42)",
+        "  Read of size 4 at 0x56470648a094 by main thread:",
+        "    #0 main /src/pool.cpp:2 (pool+0x12be)",
+        "",
+        "  Previous atomic write of size 4 at 0x56470648a094 by thread T1:",
+        "    #0 take() /src/pool.cpp:2 (pool+0x1262)",
+        "    #1 start() /src/pool.cpp:4 (pool+0x17a7)",
+        "",
+        "  Thread T1 (tid=43, finished) created by main thread at:",
+        "    #0 pthread_create interceptors.cpp:1001 (pool+0x5e)",
+        "    #1 main /src/pool.cpp:2 (pool+0x1315)",
+    )
+
+
+def test_a_program_whose_resources_were_measured_is_named() -> None:
+    death = incident_of(
+        "Command terminated by signal 11",
+        '\tCommand being timed: "/opt/bin/poold -v"',
+        "\tUser time (seconds): 0.00",
+    ).first_death
+
+    assert death.name == "poold"
+
+
+@pytest.mark.parametrize(
+    "prefix", ["nice -n 5 ", "setsid ", "stdbuf -oL ", "taskset -c 0,1 ", "nohup "]
+)
+def test_the_command_behind_a_launcher_died(prefix: str) -> None:
+    line = f"run.sh: line 1: 42 Segmentation fault      {prefix}poold"
+
+    assert incident_of(line).first_death.name == "poold"

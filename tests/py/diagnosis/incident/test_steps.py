@@ -177,3 +177,29 @@ def test_no_step_is_for_what_the_text_does_not_show(line: str, there: str, stran
 
     assert any(there in step for step in steps)
     assert not any(strange in step for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("lines", "step"),
+    [
+        (("thread 'main' panicked at src/pool.rs:7:9: no block",), "RUST_BACKTRACE=1"),
+        (
+            ("fatal error: concurrent map writes", "", "goroutine 17 [running]:", "main.take()"),
+            "GOTRACEBACK=crash",
+        ),
+        (("#  SIGSEGV (0xb) at pc=0x00007f1be0001234, pid=42, tid=43",), "less hs_err_pid"),
+        (
+            ("FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",),
+            "node --heapsnapshot",
+        ),
+        (
+            (
+                'Exception in thread "main" java.lang.IllegalStateException: no block',
+                "\tat example.Pool.take(Pool.java:12)",
+            ),
+            "read the calls",
+        ),
+    ],
+)
+def test_a_runtime_is_asked_for_what_it_offers(lines: tuple[str, ...], step: str) -> None:
+    assert incident_of(*lines).next_steps[0].startswith(step)

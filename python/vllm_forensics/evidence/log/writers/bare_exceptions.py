@@ -32,6 +32,8 @@ _OF_GROUP: Final = lazily(r"[\s|]*\+-[+-]-{6,40} \d{1,3} -{6,40}$")
 """Above a member of a group: one that was never raised has no traceback."""
 _JAVAS: Final = ("java.", "javax.", "kotlin.", "scala.")
 """How exceptions begin that are none of Python's."""
+_AT: Final = lazily(r"\s{1,8}at \S.{0,300}:\d{1,9}\)?$")
+"""A call of Java's or of JavaScript's."""
 _MIN_MESSAGE: Final = 8
 _MAX: Final = 4
 
@@ -43,23 +45,24 @@ def bare_exceptions(lines: Sequence[str]) -> list[Clue]:
         if "Error: " not in text and "Exception: " not in text:
             continue
         is_member = number > 1 and _OF_GROUP.match(lines[number - 2]) is not None
+        below = lines[number] if number < len(lines) else ""
         bare, least = (text.lstrip(" |"), 1) if is_member else (text, _MIN_MESSAGE)
-        told = (_clue(line, least) for line in log_lines(bare.encode(), number))
+        told = (_clue(line, least, below) for line in log_lines(bare.encode(), number))
         found += [with_stack_below(clue, lines, number) for clue in told if clue is not None]
         if len(found) >= _MAX:
             break
     return found[:_MAX]
 
 
-def _clue(line: LogLine, least: int) -> Clue | None:
+def _clue(line: LogLine, least: int, below: str) -> Clue | None:
     match = EXCEPTION.search(line.text)
     if match is None or _BEFORE.fullmatch(line.text, 0, match.start()) is None:
         return None
     name, _, message = match[0].partition(": ")
     if len(message) < least:
         return None
+    if name.startswith(_JAVAS) or _AT.match(below) is not None:
+        return clue_at(line, ClueKind.ABORT, "a language runtime", detail=match[0], is_told=True)
     is_echo = is_echo_of_another(name.rpartition(".")[2], message)
     kind = ClueKind.ECHO if is_echo else ClueKind.EXCEPTION
-    if name.startswith(_JAVAS):
-        return clue_at(line, ClueKind.ABORT, "a language runtime", detail=match[0], is_told=True)
     return clue_at(line, kind, "python", detail=match[0], is_told=True)

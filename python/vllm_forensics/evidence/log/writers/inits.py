@@ -75,6 +75,22 @@ _TOLD: Final = (
         r"\b(?P<name>[\w-]{1,60}\.\d{1,4}) stopped \(rc=(?P<exit>-\d{1,2})\)",
         "08:12:45 system | serve.1 stopped (rc=-11)",
     ),
+    (  # tini
+        "Main child exited with signal ",
+        r"(?P<detail>Main child exited with signal) \(with signal '"
+        r"(?P<signal>[A-Z][\w/ ]{2,40})'\)",
+        "[INFO  tini (1)] Main child exited with signal (with signal 'Segmentation fault')",
+    ),
+    (  # whatever signal made the status
+        " stopped (rc=1",
+        r"\b(?P<name>[\w-]{1,60}\.\d{1,4}) stopped \(rc=(?P<exit>13[2-9])\)",
+        "08:12:45 system | serve.1 stopped (rc=139)",
+    ),
+    (  # GNU parallel
+        "parallel: This job failed",
+        r"^parallel: (?P<detail>This job failed):$",
+        "parallel: This job failed:",
+    ),
     (
         "Saved crash report for ",
         r"(?P<detail>Saved crash report for (?P<name>[^\[\]]{1,80})\[(?P<pid>\d{1,9})\])",

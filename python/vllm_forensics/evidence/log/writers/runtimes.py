@@ -19,6 +19,13 @@ CXX: Final = Family(
             "terminate called after throwing an instance of 'std::runtime_error'",
             signal="SIGABRT",
         ),
+        Phrase(  # GNU's programs: bash, gdb, readline
+            ClueKind.ABORT,
+            "alloc: cannot ",
+            r"^(?:(?P<name>[\w.-]{1,60}): )?(?P<detail>x(?:m|re)alloc: cannot (?:re)?allocate "
+            r"\d{1,20} bytes)",
+            "bash: xmalloc: cannot allocate 33554433 bytes",
+        ),
         Phrase(
             ClueKind.ABORT,
             "libc++abi",

@@ -26,7 +26,9 @@ _TELLER: Final = (
 )
 """Before a death: the script and its line, or the number of the job."""
 _COMMAND: Final = (
-    r" {1,40}(?:(?:env|exec|nohup|sudo|\w{1,40}=\S{0,200}) {1,9}){0,8}"
+    r" {1,40}(?:(?:env|exec|nohup|setsid|sudo|"
+    r"nice(?: -n ?-?\d{1,2}| -\d{1,2})?|stdbuf(?: -\w{2,6}){1,3}|taskset -c \S{1,40}|"
+    r"\w{1,40}=\S{0,200}) {1,9}){0,8}"
     r"(?:[^\s/]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})(?![\w.+=-])"
 )
 """What was typed: its program without its folder, behind what only prepares for it."""
@@ -156,6 +158,24 @@ SHELL: Final = Family(
             for word in (*_DEATHS, "Abort trap", "Killed")
         ),
         *(
+            Phrase(  # so long that bash leaves no blank behind it
+                ClueKind.SIGNAL,
+                word,
+                rf"{_TELLER}{tells}",
+                f"run.sh: line 4: 4242 {word} (core dumped)python serve.py",
+            )
+            for word in (
+                "CPU time limit exceeded",
+                "File size limit exceeded",
+                "Floating point exception",
+            )
+            for tells in (
+                rf"(?P<pid>\d{{2,20}}) (?P<signal>{word})(?! *[|&;]) {{0,40}}"
+                rf"(?:\(core dumped\))? {{0,40}}(?:{_COMMAND.removeprefix(' {1,40}')})?",
+                rf"(?P<signal>{word})(?= ?\(core dumped\))",
+            )
+        ),
+        *(
             Phrase(
                 ClueKind.SIGNAL,
                 word,
@@ -190,20 +210,6 @@ SHELL: Final = Family(
             rf"\S: line \d{{1,9}}: +(?P<pid>\d{{1,20}}) (?P<signal>{_DEATH}) {{2,40}}(?=\S)"
             rf"(?<= ){_COMMAND.removeprefix(' {1,40}')}",
             "take ... run.sh: line 4: 4242 Segmentation fault      python serve.py",
-        ),
-        *(
-            Phrase(  # so long that bash leaves no blank behind it
-                ClueKind.SIGNAL,
-                word,
-                rf"{_TELLER}{tells}",
-                f"run.sh: line 4: 4242 {word} (core dumped)python serve.py",
-            )
-            for word in ("CPU time limit exceeded", "File size limit exceeded")
-            for tells in (
-                rf"(?P<pid>\d{{2,20}}) (?P<signal>{word}) {{0,40}}(?:\(core dumped\))? {{0,40}}"
-                rf"(?:{_COMMAND.removeprefix(' {1,40}')})?",
-                rf"(?P<signal>{word})(?= ?\(core dumped\))",
-            )
         ),
         *(
             Phrase(
