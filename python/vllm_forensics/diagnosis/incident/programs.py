@@ -19,6 +19,10 @@ _PROGRAM: Final = re.compile(
 _HYPHENED: Final = re.compile(r"[a-z][a-z0-9]{1,30}(?:-[a-z0-9]{1,20}){1,3}")
 _EXTENSION: Final = re.compile(r".{1,120}\.c(?:p|python-)3\d{1,2}-[\w-]{3,60}\.(?:so|pyd)")
 """A library that only Python's interpreter loads."""
+_INTERPRETER: Final = re.compile(
+    r"_?Py(?:Eval_EvalFrame|Object_(?:Call|Vectorcall)|Function_Vectorcall|_RunMain)|pymain_run"
+)
+"""Of Python's interpreter, in whatever file."""
 _PRODUCT: Final = re.compile(r"(?P<name>[A-Z][\w .-]{1,40}) Framework")
 """On macOS what is built on Chromium keeps all of it there."""
 _VENDOR: Final = re.compile(
@@ -90,7 +94,9 @@ def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
         yield from (call.module for call in calls if call.is_program)
         yield from filter(_HYPHENED.fullmatch, modules)
         yield _only_module(modules)
-    yield "python" if any(map(_EXTENSION.fullmatch, modules)) else None
+    names = [call.function or "" for call in calls]
+    is_pythons = any(map(_EXTENSION.fullmatch, modules)) or any(map(_INTERPRETER.match, names))
+    yield "python" if is_pythons else None
     yield "perl" if any((call.file or "").endswith(".xs") for call in calls) else None
     yield _interpreter(calls)
 

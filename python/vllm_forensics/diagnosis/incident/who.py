@@ -31,6 +31,7 @@ from vllm_forensics.model.incident import (
 
 _LAST_LINES: Final = 8
 """What a process wrote before it died may stand so far below: two streams were joined."""
+_RIGHT_BELOW: Final = 2
 _OF_ITSELF: Final = {(ClueKind.SIGNAL, OOPS): "kernel", (ClueKind.SIGNAL, BUGCHECK): "kernel"}
 """Who died where its own record of a fault names no process."""
 _INTERPRETERS: Final = {
@@ -190,8 +191,14 @@ def _unfinished(reading: IncidentReading) -> Iterator[Clue]:
 
 
 def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str | None]:
-    """The process that wrote that it had failed, or the only one; nothing else says who it was."""
+    """The process that wrote that it had failed, or the only one; nothing else says who it was.
+
+    Right below the traceback its parent may tell who left.
+    """
     for clue in reading.clues:
+        is_right_below = 0 < clue.line - first.line <= _RIGHT_BELOW
+        if is_right_below and clue.kind is ClueKind.CHILD and clue.exit is not None and clue.name:
+            return clue.pid, clue.name
         if clue.kind is ClueKind.ECHO and _FAILED.search(clue.text):
             return clue.writer_pid, clue.writer
         if clue.kind is ClueKind.CHILD and clue.line > first.line:

@@ -222,3 +222,61 @@ def test_programs_of_different_runtimes_die_by_themselves_in_the_kernels_log() -
     )
 
     assert [incident.first_death.name for incident in found] == list(names)
+
+
+NOISE = [f"step {number} of the build is done and the next one begins" for number in range(3_000)]
+FAULT = (
+    "Fatal Python error: Segmentation fault",
+    "Current thread 0x00007f1be0000740 (most recent call first):",
+    '  File "/opt/app/test_pool.py", line 22 in test_dies_on_purpose',
+)
+RAISED = (
+    "Exception in thread Thread-1 (take):",
+    "  ",
+    "  Traceback (most recent call last):",
+    '    File "/opt/app/pool.py", line 22, in take',
+    "      raise ValueError(name)",
+    "  ValueError: block 7 isn't free",
+    "  ",
+    "-- Docs: https://docs.pytest.org/",
+)
+BEGUN = "============ test session starts ============"
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        (BEGUN, "============ 812 passed, 3 skipped in 9.12s ============"),
+        ("[==========] Running 4 tests from 1 test suite.", "[  PASSED  ] 4 tests."),
+        ("running 4 tests", "test result: ok. 4 passed; 0 failed; 0 ignored"),
+    ],
+)
+def test_tests_that_passed_far_down_a_log_are_known(begin: str, end: str) -> None:
+    assert incidents_of(*NOISE, begin, *FAULT, *NOISE, end, *NOISE) == ()
+    assert len(incidents_of(*NOISE, begin, *FAULT, *NOISE)) == 1
+    assert len(incidents_of(*NOISE, *FAULT, begin, *NOISE, end)) == 1
+
+
+@pytest.mark.parametrize("noise", [[], NOISE])
+def test_what_a_run_of_pytest_caught_ended_nobody(noise: list[str]) -> None:
+    end = "========= 1 failed, 812 passed, 1 warning in 9.12s ========="
+
+    assert incidents_of(*noise, BEGUN, *RAISED, end) == ()
+    assert len(incidents_of(*noise, BEGUN, *FAULT, end)) == 1
+    assert len(incidents_of(*noise, BEGUN, *RAISED)) == 1
+    assert len(incidents_of(*noise, *RAISED, BEGUN, end)) == 1
+
+
+def test_a_parents_word_right_below_names_who_raised() -> None:
+    death = incident_of(
+        "[2026-01-15 08:12:45,404: ERROR/SpawnPoolWorker-4] Pool process <Worker> error: x",
+        "Traceback (most recent call last):",
+        '  File "/opt/billiard/pool.py", line 406, in _ensure_messages_consumed',
+        "    if self.on_ready_counter.value >= completed:",
+        "PermissionError: [WinError 5] Access is denied",
+        "[2026-01-15 08:12:45,414: ERROR/MainProcess] Process 'SpawnPoolWorker-4' pid:9920 exited "
+        "with 'exitcode 1'",
+    ).first_death
+
+    assert (death.name, death.pid) == ("SpawnPoolWorker-4", 9920)
+    assert death.cause.kind is CauseClass.PYTHON_EXCEPTION

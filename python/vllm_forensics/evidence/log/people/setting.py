@@ -32,7 +32,7 @@ from vllm_forensics.evidence.log.people.page import Page, is_answer, is_fence
 from vllm_forensics.evidence.log.people.prose import is_comment
 from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
 from vllm_forensics.evidence.log.people.titles import title_of
-from vllm_forensics.evidence.log.people.verdicts import passed_parts
+from vllm_forensics.evidence.log.people.verdicts import Verdicts, passed_parts
 from vllm_forensics.evidence.log.people.works import is_maintainers, is_of_work
 from vllm_forensics.evidence.sanitizer.lines import without_colors
 from vllm_forensics.model.incident import Clue, ClueKind
@@ -138,11 +138,13 @@ class Setting:
     def __init__(self) -> None:
         """Begin with nothing."""
         self._head = bytearray()
+        self._verdicts = Verdicts()
         self.teaches = False
         """Known once `printed` was asked: is what died in the text, if anything, an example?"""
 
     def feed(self, piece: bytes) -> None:
-        """Keep what is near the text's beginning."""
+        """Keep what is near the text's beginning, and what test runs say of themselves."""
+        self._verdicts.feed(piece)
         if len(self._head) < _KEPT:
             self._head += piece[: _KEPT - len(self._head)]
 
@@ -168,6 +170,7 @@ class Setting:
 
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""
+        clues = self._without_tests(clues) if clues else clues
         if not clues or len(clues) > _MANY:
             return list(clues)
         lines = self.lines()
@@ -209,6 +212,20 @@ class Setting:
                 is_told = is_told or is_answer(page, at)
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
+
+    def _without_tests(self, clues: Sequence[Clue]) -> Sequence[Clue]:
+        """Without what died in test runs that passed, and what one that ended had caught."""
+        passed, ended = self._verdicts.passed(), self._verdicts.ended()
+        if not passed and not ended:
+            return clues
+        return [
+            clue
+            for clue in clues
+            if not any(clue.line - 1 in part for part in passed)
+            and not (
+                clue.kind is ClueKind.EXCEPTION and any(clue.line - 1 in part for part in ended)
+            )
+        ]
 
 
 def _is_title(clue: Clue) -> bool:

@@ -1,4 +1,8 @@
-"""Tests that passed although something died in them: it was meant to."""
+"""Tests that passed although something died in them: it was meant to.
+
+What a test that failed raised, its runner caught: of a run that came to its end nobody died by an
+exception.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,88 @@ _BEGINS: Final = re.compile(
 )
 _UNITTEST: Final = re.compile(r"Ran \d{1,6} tests? in ")
 _REACH: Final = 4_000
+_ENDED: Final = re.compile(
+    r"=+ (?=.*\b\d{1,6} (?:failed|passed|errors?|skipped)\b).{1,120} in \d{1,7}\.\d\ds.{0,30} =+$"
+)
+"""pytest's last line, whatever came of it."""
+_PYTEST: Final = re.compile(r"=+ test session starts =+$")
+_MARK: Final = re.compile(
+    # Only at a line's beginning, and only runners that tell where they begin.
+    rb"(?m)^(?:=+ (?:test session starts =+|"
+    rb".{0,60}\b\d{1,6} (?:passed|failed|errors?|skipped)\b.{0,90})|"
+    rb"\[==========\] Running .{0,60}|\[  (?:PASSED|FAILED)  \] .{0,200}|"
+    rb"running \d{1,6} tests?|test result: .{0,100}|TAP version .{0,20}|# fail \d.{0,6}|"
+    rb"Test project .{0,200}|100% tests passed.{0,60}|\d\d?% tests passed.{0,60})\r?$"
+)
+_BEGIN_WORDS: Final = (
+    *(b" test session starts ", b"[==========] Running ", b"running ", b"TAP version "),
+    b"Test project ",
+)
+"""One of them stands in every line that begins a run: before the first nothing is of interest."""
+_MOST: Final = 20_000
+_LONGEST: Final = 400
+"""A longer line is no verdict."""
 
 
-def passed_parts(lines: Sequence[str]) -> list[range]:
+class Verdicts:
+    """The lines of a log of any size that say where test runs begin, and how they ended."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._lines: list[str] = []
+        self._numbers: list[int] = []
+        self._above = 0
+        self._rest = b""
+        self._is_any = False
+
+    def feed(self, piece: bytes) -> None:
+        """Read one more piece of the log."""
+        data = self._rest + piece
+        end = data.rfind(b"\n") + 1
+        self._rest = data[end:] if len(data) - end < _LONGEST else b""
+        self._read(data[:end])
+
+    def _read(self, data: bytes) -> None:
+        at = 0
+        self._is_any = self._is_any or any(word in data for word in _BEGIN_WORDS)
+        for match in _MARK.finditer(data) if self._is_any else ():
+            if len(self._lines) >= _MOST:
+                break
+            self._above += data.count(b"\n", at, match.start())
+            at = match.start()
+            self._lines.append(match[0].decode("utf-8", "replace").rstrip("\r"))
+            self._numbers.append(self._above)
+        self._above += data.count(b"\n", at)
+
+    def passed(self) -> list[range]:
+        """Where runs stand that passed as a whole, as indices of lines."""
+        self._read(self._rest)
+        self._rest = b""
+        begun = [at for at, line in enumerate(self._lines) if _BEGINS.match(line) is not None]
+        first = begun[0] if begun else len(self._lines)
+        parts = passed_parts(self._lines[first:], most=_MOST)
+        numbers = self._numbers[first:]
+        return [range(numbers[part.start], numbers[part.stop - 1] + 1) for part in parts]
+
+    def ended(self) -> list[range]:
+        """Where runs of pytest stand that came to their end, as indices of lines."""
+        found: list[range] = []
+        begin: int | None = None
+        for number, line in zip(self._numbers, self._lines, strict=True):
+            if _PYTEST.match(line) is not None:
+                begin = number
+            elif begin is not None and _ENDED.match(line) is not None:
+                found.append(range(begin, number + 1))
+                begin = None
+        return found
+
+
+def passed_parts(lines: Sequence[str], most: int = _REACH) -> list[range]:
     """Where test runs stand that passed as a whole, as indices of lines."""
     found: list[range] = []
     begin = 0
     has_failed = has_ran = False
-    for at, line in enumerate(lines[:_REACH]):
+    for at, line in enumerate(lines[:most]):
         if _BEGINS.match(line) is not None:
             begin, has_failed, has_ran = at, False, False
         elif _PASSED.match(line) is not None and (has_ran or not line.startswith("OK")):

@@ -21,12 +21,18 @@ LISTINGS: Final = Family(
             "serve-74464f6b98-2kj6g   0/1   CrashLoopBackOff   25 (57s ago)   1h",
             of_another=True,
         ),
-        Phrase(
-            ClueKind.CHILD,
-            "Error ",
-            rf"{_POD}(?P<detail>(?:Init:|RunContainer|Start)?Error) {{1,40}}\d",
-            "serve-74464f6b98-2kj6g   0/1   Error   4   2m40s",
-            of_another=True,
+        *(
+            Phrase(
+                ClueKind.CHILD,
+                f"{before}Error{behind}",
+                rf"{_POD}(?P<detail>(?:Init:|RunContainer|Start)?Error) {{1,40}}\d",
+                f"serve-74464f6b98-2kj6g   0{before or '/1   '}Error{behind} 4   2m40s",
+                of_another=True,
+            )
+            for before, behind in (
+                ("", "  "),  # as columns are filled
+                *((f"/{containers} ", " ") for containers in range(1, 5)),
+            )
         ),
         Phrase(
             ClueKind.CHILD,

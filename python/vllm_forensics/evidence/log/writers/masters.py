@@ -149,6 +149,14 @@ MASTERS: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "exited with 'exitcode ",
+            r"Process '(?P<name>[\w.-]{1,80})' pid:(?P<pid>\d{1,20}) exited with "
+            r"'exitcode (?P<exit>\d{1,3})'",
+            "Process 'SpawnPoolWorker-2' pid:4242 exited with 'exitcode 1'",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             "orker exited prematurely",
             r"(?P<name>Worker) exited prematurely(?:: (?:signal (?P<signal>\d{1,20})|"
             r"exitcode (?P<exit>\d{1,3})))?",
