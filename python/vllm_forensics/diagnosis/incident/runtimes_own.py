@@ -50,7 +50,7 @@ RUNTIMES_OWN: Final = re.compile(
     r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
     r"[+-]\[NS(?:Exception|AssertionHandler) |"
     r"-\[NSObject\(NSObject\) (?:doesNotRecognizeSelector|__retain_OA)|___forwarding___|"
-    r"_CF_forwarding_prep|demangling_terminate_handler|"
+    r"art_(?:jni|quick)_\w{3,40}|nterp_helper|_CF_forwarding_prep|demangling_terminate_handler|"
     r"\(anonymous namespace\)::(?:.*[Ss]ignal.*Handler|.*[Bb]acktrace.*))"
 )
 LAST_FUNCTIONS: Final = re.compile(

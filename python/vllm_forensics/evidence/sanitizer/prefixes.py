@@ -43,7 +43,8 @@ _KERNELS: Final = re.compile(r"\[[A-Z][a-z]{2} ")
 # from line to line, and so names no stream.
 _LEVEL: Final = Alternative(
     r"[\[A-Z]",
-    r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL|STDOUT|STDERR)\]?"
+    r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERR(?:OR)?|CRITICAL|FATAL(?! ERROR:)|STDOUT|"
+    r"STDERR)\]?"
     r"(?: {1,4}- |: ?| )(?! {0,8}(?:\w{0,24}Sanitizer|libFuzzer|- ))",
 )
 _LOGGER: Final = Alternative(

@@ -280,3 +280,50 @@ def test_a_parents_word_right_below_names_who_raised() -> None:
 
     assert (death.name, death.pid) == ("SpawnPoolWorker-4", 9920)
     assert death.cause.kind is CauseClass.PYTHON_EXCEPTION
+
+
+@pytest.mark.parametrize("prefix", ["", "2026-01-15T08:12:45.1234567Z ", "[12:34:56] "])
+def test_what_node_says_of_its_heap_is_no_level_behind_a_time(prefix: str) -> None:
+    death = incident_of(
+        *(
+            prefix + line
+            for line in (
+                "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+                "Aborted (core dumped)",
+                "##[error]Process completed with exit code 134.",
+            )
+        )
+    ).first_death
+
+    assert "heap out of memory" in death.cause.detail
+
+
+TOMBSTONE = (
+    "F libc    : Fatal signal 6 (SIGABRT), code -1 (SI_QUEUE) in tid 8444 (enableInternal), pid "
+    "8335 (org.example.pool)",
+    "F DEBUG   : *** *** *** *** *** *** *** *** *** *** *** *** *** *** *** ***",
+    "F DEBUG   : pid: 8335, tid: 8444, name: enableInternal  >>> org.example.pool <<<",
+    "F DEBUG   : signal 6 (SIGABRT), code -1 (SI_QUEUE), fault addr --------",
+    "F DEBUG   : Abort message: 'JNI FatalError called: no blocks'",
+    "F DEBUG   :     x0  0000000000000000  x1  00000000000020fc",
+    "F DEBUG   : backtrace:",
+    "F DEBUG   :       #00 pc 000000000005b254  /apex/lib64/bionic/libc.so (abort+156)",
+    "F DEBUG   :       #01 pc 00000000008377c8  /apex/lib64/libart.so "
+    "(art::JNI<false>::FatalError(_JNIEnv*, char const*)+164)",
+    "F DEBUG   :       #02 pc 000000000009ccbc  /system/boot.oat (art_jni_trampoline+124)",
+    "F DEBUG   :       #03 pc 000000000071ec90  /apex/lib64/libart.so (nterp_helper+7712)",
+    "F DEBUG   :       #04 pc 000000000010788e  /system/Pool.apk (org.example.pool.Take.run+178)",
+)
+
+
+def test_a_tombstone_says_why_it_gave_up() -> None:
+    death = incident_of(
+        *(f"08-19 20:38:59.911 14245 14245 {line}" for line in TOMBSTONE)
+    ).first_death
+
+    assert (death.name, death.pid) == ("org.example.pool", 8335)
+    assert death.cause.detail == "JNI FatalError called: no blocks"
+    assert (death.function, death.cause.certainty) == (
+        "org.example.pool.Take.run",
+        Certainty.PROVED,
+    )

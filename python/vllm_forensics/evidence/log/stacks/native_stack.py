@@ -70,6 +70,9 @@ _WHAT: Final = re.compile(r"\s*(?:what\(\)|Message): {1,4}(?P<what>.{1,300})")
 """Of an exception in C++, and of a panic that Rust's color-eyre prints."""
 _RANK: Final = re.compile(r"\[[^\[\]]{0,60}?(?P<name>Rank \d{1,5})\] ")
 """Of the process of a group that throws, in front of its message."""
+_ABORT_MESSAGE: Final = re.compile(r"\s*Abort message: '(?P<what>.{1,300}?)'?$")
+"""Why it gave up, as Android's tombstones quote it."""
+_ASKED_TO_GIVE_UP: Final = {None, "SIGABRT", "SIGTRAP"}
 _OWN_NUMBER: Final = re.compile(r"\s{0,8}(?:pid|PID|Pid)(?:=|: ?)(?P<pid>\d{1,9})\b(?!.{0,40}tid:)")
 _TARGET: Final = re.compile(r"\s*Target \d{1,3}: \((?P<name>[^()]{1,60})\) stopped\.")
 """LLDB tells its program's name below the frame where it stopped."""
@@ -161,6 +164,8 @@ class NativeBlock:
         return self._is_others
 
     def _is_message(self, text: str) -> bool:
+        if self._clue.source == "Android" and "Abort message: '" in text:
+            return self._quotes_why(text)
         if not self._waits_for_what:
             return False
         match = _WHAT.match(text) if "what()" in text or "Message: " in text else None
@@ -176,6 +181,15 @@ class NativeBlock:
         else:
             return False
         self._waits_for_what = False
+        return True
+
+    def _quotes_why(self, text: str) -> bool:
+        """Is it the message with which a process of Android's gave up?"""
+        quoted = _ABORT_MESSAGE.match(text)
+        if quoted is None or self._clue.signal not in _ASKED_TO_GIVE_UP:
+            return False
+        self._detail = shortened(quoted["what"])
+        self._clue = replace(self._clue, kind=ClueKind.ABORT)
         return True
 
     def _is_frame(self, text: str) -> bool:
