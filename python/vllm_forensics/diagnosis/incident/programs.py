@@ -94,8 +94,8 @@ def _programs(calls: Sequence[NativeCall]) -> Iterator[str | None]:
         yield from (call.module for call in calls if call.is_program)
         yield from filter(_HYPHENED.fullmatch, modules)
         yield _only_module(modules)
-    names = [call.function or "" for call in calls]
-    is_pythons = any(map(_EXTENSION.fullmatch, modules)) or any(map(_INTERPRETER.match, names))
+    functions = [call.function or "" for call in calls]
+    is_pythons = any(map(_EXTENSION.fullmatch, modules)) or any(map(_INTERPRETER.match, functions))
     yield "python" if is_pythons else None
     yield "perl" if any((call.file or "").endswith(".xs") for call in calls) else None
     yield _interpreter(calls)
