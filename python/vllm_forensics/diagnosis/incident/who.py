@@ -52,6 +52,8 @@ _SERVERS: Final = {
     "the postmaster": "postgres",
 }
 """The same, of which a stack may tell under which name it runs."""
+_HOSTED: Final = {"Node": "node"}
+"""The same, of which other programs may be made: a name that is likely."""
 _DUMPS: Final = "faulthandler"
 _PYTHONS: Final = "Fatal Python error"
 _TYPED: Final = {"<stdin>", "<string>", "<console>"}
@@ -108,7 +110,7 @@ def who_died(first: Clue, account: Sequence[Clue], reading: IncidentReading) -> 
         titled = name_titled(first, reading)
         name = (None if is_teller(titled, told) else titled) or name or by_itself
         name = name or _listed(first, reading) or _invoked(told)
-        name = name or _name_of_frames(told) or runs_python
+        name = name or _name_of_frames(told) or runs_python or _HOSTED.get(first.source)
     role = role or role_of_name(name) or _begun_as(pid, reading)
     return Who(
         pid=pid,

@@ -18,6 +18,10 @@ _FAILS: Final = lazily(
     r"(?:hits?|raise[sd]|throws|threw) an (?:unexpected |unhandled |uncaught )?exception|"
     r"terminated(?=:)|(?:keeps?|kept) (?:on )?(?:re(?:start|boot)|crash|dy|fail|exit|terminat)ing|"
     r"panic(?:s|ked)?(?=:|$| (?:with|on|when|while|in|at|due|because|after|if|\w{3,15}ly)\b)|"
+    r"(?:ca(?:n['\u2019]?t|nnot)|could(?:n['\u2019]?t| not)|wo(?:n['\u2019]?t)|"
+    r"do(?:es)?(?:n['\u2019]?t| not)|fail(?:s|ed)? to|(?:is |was )?unable to) "
+    r"(?:start|boot|launch|run|come up)(?! (?:the|an?|my|our|it|this)\b)|"
+    r"fails?(?= with [`\"'\u201c])|"
     r"(?:exits?|exited|terminate[sd]?|stop(?:s|ped)|quits?|aborts?|aborted)"
     r"(?= (?:with|due|on|at|after|during|because|when|by|unexpected\w{0,2})\b))(?!\w)"
 )
@@ -28,6 +32,13 @@ _IN_PROGRAM: Final = lazily(
     r"[`\"']{1,3}(?P<name>[\w+-][\w.+-]{1,60}?)(?:\.(?:c|cc|cpp|cxx|rs|go))?[`\"']"
 )
 """`a segfault in a small program ```poold.c```."""
+_HOST: Final = lazily(
+    r"(?i)(?<![\w./-])(?P<name>python|ruby|perl|php|lua|julia|node|java|tcl|octave|matlab)"
+    r"(?: ?\d(?:\.\d{1,3}){0,2})? "
+    r"(?:(?:c|c\+\+|cython|native|rust) )?(?:extension|binding|module|wrapper|package|script|"
+    r"program|code|process|interface|client|sdk|api|example)s?(?![\w-])"
+)
+"""`Python 3 extension segfaults`: what runs it died."""
 _RUNNING: Final = lazily(
     r"\b(?:I|[Ww]e)(?:['\u2019](?:m|re)| am| are|['\u2019]ve been| have been| have)? "
     r"(?:currently )?(?:run|running|us(?:e|ing)|deploy(?:ing|ed)?|host(?:ing)?) "
@@ -48,6 +59,12 @@ def program_named(line: str) -> str | None:
     """The program in which a sentence says that it happened."""
     within = _IN_PROGRAM.search(line)
     return somebody(within["name"]) if within is not None else None
+
+
+def host_named(line: str) -> str | None:
+    """The interpreter whose extension, module or program a sentence is about."""
+    host = _HOST.search(line)
+    return host["name"].lower() if host is not None else None
 
 
 def service_named(line: str) -> str | None:

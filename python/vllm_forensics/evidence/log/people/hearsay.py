@@ -219,7 +219,7 @@ class Hearsay:
                 name = clue.name or self._name
                 if not clue.of_another:
                     name = name or speaker_of(self._title.text)
-                    name = name or next(filter(None, failing_named(self._title.text)), None)
+                name = name or next(filter(None, failing_named(self._title.text)), None)
                 signal = self._named(clue)
                 told = replace(clue, pid=pid, name=name, is_told=True, signal=signal)
                 yield told if told.native else replace(told, native=self._place())

@@ -18,6 +18,7 @@ from vllm_forensics.evidence.log.people.no_names import (
     is_kind_of_end,
     somebody,
 )
+from vllm_forensics.evidence.log.people.objects import object_of
 from vllm_forensics.evidence.log.people.works import is_marked
 from vllm_forensics.evidence.log.prompts import program_of_command
 
@@ -131,7 +132,7 @@ _STARTED: Final = lazily(
     r"(?:when|if|whenever|as soon as|after) (?:I|we)) (?:to )?(?:start|launch)) "
     r"(?:up )?(?:the )?[`\"']?(?P<name>[a-z][\w+-]{2,40})"
     r"(?=[`\"']?(?: v?\d| [-(]|[,:]|\W{0,3}$| (?:results?|causes?|gives?|leads?|fails?)\b))|"
-    r"\brunning (?:the |my |our |any |an? )?[`\"']?(?P<program>[\w.+-]{2,40}"
+    r"\b(?:runn|execut)ing (?:the |my |our |any |an? )?[`\"']?(?P<program>[\w.+-]{2,40}"
     r"(?:[`\"']? (?:program|binary|executable|command)\b|(?<=\.(?:py|sh))[`\"']?(?= )))|"
     r"\b(?:runn|execut|invok)ing (?:\w{1,12} )?(?P<quote>[`\"'])"
     r"(?P<command>(?:(?!(?P=quote)).){1,120} (?:(?!(?P=quote)).){1,120})(?P=quote)"
@@ -140,7 +141,8 @@ _STARTED: Final = lazily(
 _FIRST: Final = lazily(r"(?:^|[\]:.] )(?P<first>[A-Z][a-z]\w{1,20}) $")
 """Of a name of two words, at the beginning of a sentence that is not written all in capitals."""
 _PROPER: Final = lazily(
-    r"(?:^|[\]:.#] )(?:Docker )?(?P<words>[A-Z][\w.+-]{1,20}(?: [A-Z][\w.+-]{1,20}){1,2}) $"
+    r"(?:^|[\]:.#] )(?:Docker )?(?P<words>[A-Z][\w.+-]{1,20}"
+    r"(?: (?:[A-Z][\w.+-]{1,20}|\d[\d.]{0,8})){1,4}) $"
 )
 """A name of several words that a sentence begins with."""
 _APPOSED: Final = lazily(r"(?<![\w./:-])(?P<name>[A-Za-z][\w.+-]{0,60}[_-]\w{1,40}) [(\[]$")
@@ -266,6 +268,7 @@ def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
         or _begun_in(crash, is_verb=is_verb)
         or _subject_of(text, before, is_verb=is_verb)
         or (somebody(then["name"]) if then is not None else None)
+        or object_of(crash)
     )
 
 
@@ -382,7 +385,7 @@ def _proper(before: str) -> str | None:
     if proper is None:
         return None
     *first, last = proper["words"].split(" ")
-    is_name = all(somebody(word) and not is_kind_of_end(word) for word in first)
+    is_name = somebody(first[0]) is not None and not is_kind_of_end(first[0])
     is_name = is_name and _IS_GENERIC.match(first[0]) is None and last.isalpha()
     return proper["words"] if is_name and (first[1:] or last.isupper()) else None
 

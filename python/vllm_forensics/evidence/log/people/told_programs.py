@@ -17,6 +17,7 @@ from vllm_forensics.evidence.log.labels import labelled_program
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP, is_verb
 from vllm_forensics.evidence.log.people.failing_names import (
     failing_named,
+    host_named,
     program_named,
     service_named,
 )
@@ -35,7 +36,8 @@ _RUNS: Final = (
     r"(?: (?:that )?(?:I|we)(?: \w{2,4})? \w{2,8})? ?"
     r"(?:(?:is|was):?|:)|"
     r"\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) {0,3}"
-    r"(?:the |my |our )?(?:command |program |binary |tool |executable )?"
+    r"(?:the |my |our )?(?:(?:application|app|server|program|script|client|test)s? "
+    r"(?:with|using|as|via|by):? |command |program |binary |tool |executable )?"
 )
 _COMMAND: Final = lazily(
     rf"(?i){_RUNS}(?:[`\"\u201c]{{1,2}}(?P<quoted>[\w.~/][^`\"\u201d]{{0,200}} "
@@ -81,6 +83,8 @@ _IMPORTED: Final = lazily(
 )
 """Where anything is imported, what the page is of may be, and its importer died."""
 _LONG: Final = 4
+_SHELL: Final = "the shell"
+"""It tells the number of whom it started, and no name."""
 _TOP: Final = 3
 _FAR: Final = 60
 """So many lines of a text are read for who died."""
@@ -95,7 +99,8 @@ def with_told_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]
 
 
 def _is_nameless(clue: Clue) -> bool:
-    return clue.name is None and clue.writer is None and clue.pid is None
+    is_numbered = clue.pid is not None and clue.source != _SHELL
+    return clue.name is None and clue.writer is None and not is_numbered
 
 
 def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
@@ -129,6 +134,7 @@ def _named(lines: Sequence[str], clues: Sequence[Clue]) -> Iterator[str | None]:
     yield _done_above(page, clues)
     yield contained_above(lines, len(lines))
     yield from map(service_named, prose)
+    yield from map(host_named, (title_of(lines).text, *told))
     yield from map(labelled_program, lines)
     steps = filter(None, map(_STEP.match, lines))
     yield from (one["name"] for one in steps if not is_kind_of_end(one["name"]))

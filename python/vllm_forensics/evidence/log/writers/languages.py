@@ -90,6 +90,13 @@ NODE: Final = Family(
             "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
             signal="SIGABRT",
         ),
+        Phrase(  # of its diagnostic report
+            ClueKind.ABORT,
+            ' "event": "',
+            r"^\s{1,8}\"event\": \"(?P<detail>[^\"]{0,80}heap out of memory)\",?$",
+            '    "event": "Allocation failed - JavaScript heap out of memory",',
+            signal="SIGABRT",
+        ),
     ),
 )
 R: Final = Family(

@@ -7,6 +7,7 @@ import pytest
 from vllm_forensics.diagnosis.incident.explain import explain_incidents
 from vllm_forensics.evidence.log.people.failing_names import (
     failing_named,
+    host_named,
     program_named,
     service_named,
 )
@@ -62,3 +63,54 @@ def test_the_program_in_which_it_happened_is_named_by_its_source() -> None:
 def test_what_somebody_runs_in_a_container_is_named() -> None:
     assert service_named("Hi, I am running a meteor docker in the cloud.") == "meteor"
     assert service_named("I am running a new container in the cloud.") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Python 3 extension segmentation fault", "python"),
+        ("Segfault in ruby bindings when the pool is empty", "ruby"),
+        ("Segfault in python", None),
+        ("A pythonic module crashes", None),
+    ],
+)
+def test_what_runs_an_extension_died(line: str, name: str | None) -> None:
+    assert host_named(line) == name
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("crash pool manager", "pool manager"),
+        ('about once a day crash "pool-manager"', "pool-manager"),
+        ("PHP 7.0 FastCGI Process Manager is crashing?", "PHP 7.0 FastCGI Process Manager"),
+        ("Pool Viewer keeps crashing with an empty file", "Pool Viewer"),
+        ("crash report manager", None),
+        ("crash in the pool manager", None),
+    ],
+)
+def test_a_title_names_who_crashed(title: str, name: str | None) -> None:
+    clues = parse_incident_log([f"# {title}\n\nIt is so since today.\n".encode()]).clues
+
+    assert next((clue.name for clue in clues), None) == name
+
+
+def test_a_title_names_whose_last_words_it_quotes() -> None:
+    log = parse_incident_log(
+        [
+            b'# MariaDB fails with "/opt/libos.sh: line 193: 60 Aborted" after a restart\n\n'
+            b'`/opt/libos.sh: line 193:    60 Aborted                 (core dumped) "$@"`\n'
+        ]
+    )
+
+    assert explain_incidents(log, "log")[0].first_death.name == "MariaDB"
+
+
+def test_nodes_report_of_a_full_heap_is_its_end() -> None:
+    log = parse_incident_log(
+        [b'{\n  "header": {\n    "event": "Allocation failed - JavaScript heap out of memory",\n']
+    )
+    first = explain_incidents(log, "log")[0].first_death
+
+    assert (first.name, first.signal) == ("node", "SIGABRT")
+    assert first.name_certainty is Certainty.LIKELY
