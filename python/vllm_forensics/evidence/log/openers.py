@@ -132,7 +132,15 @@ _OPENERS: Final[tuple[tuple[Opener, tuple[bytes, ...]], ...]] = (
     (_gos_fatal, (b" [running]:",)),
     (
         _headless_stack,
-        (*_STACKS, HANDLED.encode(), b" pc 00", b" _sigtramp + ", b"libc++abi.dylib "),
+        (
+            *_STACKS,
+            HANDLED.encode(),
+            b" pc 00",
+            b" _sigtramp + ",
+            b"libc++abi.dylib ",
+            b") (in ",
+            b" (unknown line)",
+        ),
     ),
 )
 """In the order in which they are asked, each with the words of which one stands in the line."""

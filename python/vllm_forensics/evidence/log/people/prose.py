@@ -47,7 +47,8 @@ _ADVICE: Final = re.compile(
 )
 """Behind a quoted message: what to do about it, wherever it comes up."""
 _COMMENT: Final = re.compile(
-    r"\s*(?://(?!#|[\w.-]{1,60}/)|/\*|<!--|;;|REM )|\s+#\s(?!\s(?:$|Assertion failed: )|Child-SP )"
+    r"\s*(?://(?!#|[\w.-]{1,60}/)|/\*|<!--|;;|REM )|"
+    r"\s+#\s(?!\s(?:$|Assertion failed: )|Child(?:-SP|EBP) )"
 )
 """Behind such a mark Node tells its own failed assertions, and WinDbg heads its columns."""
 _TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")

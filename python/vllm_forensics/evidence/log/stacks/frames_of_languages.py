@@ -138,8 +138,8 @@ LANGUAGES: Final = (
         writer="Julia",
         example="f at /lib/libexample.so (unknown line)",
         pattern=r"\s{0,4}(?P<function>[\w#!@.~<>:{}]{1,400}) at "
-        r"(?:(?P<module>[\w/.~\\-][^:()]{0,300}?\.(?:so|dylib|dll)[\d.]{0,20})"
-        r"|(?P<file>[\w/.~\\-][^:()]{0,300}?))(?::(?P<line>\d{1,7})| \(unknown line\))"
+        r"(?:(?P<module>(?:[A-Z]:)?[\w/.~\\-][^:()]{0,300}?\.(?:so|dylib|dll)[\d.]{0,20})"
+        r"|(?P<file>(?:[A-Z]:)?[\w/.~\\-][^:()]{0,300}?))(?::(?P<line>\d{1,7})| \(unknown line\))"
         r"(?: \[inlined\])?\s*$",
         begins=r"[\w#!@.~<>:{}]",
         holds=" at ",

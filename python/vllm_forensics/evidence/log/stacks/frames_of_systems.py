@@ -55,6 +55,14 @@ SYSTEMS: Final = (
         begins="[0-9a-f]",
         holds=" (",
     ),
+    Form(  # what atos prints, and crash reports that were read with it
+        writer="macOS' atos",
+        example="ns::f(int) (in Example Framework) (f.cc:12)",
+        pattern=r"\s{0,8}(?P<function>[A-Za-z_~+-][^\n]{1,600}?) \(in (?P<module>[\w .+-]{1,80})\) "
+        r"(?:\((?P<file>[\w.+-]{1,120}):(?P<line>\d{1,7})\)|\+ \d{1,9}\b)",
+        begins=r"[\w~+-]",
+        holds=" (in ",
+    ),
     Form(  # in apport's fields
         writer="gdb, without numbers",
         example="take (pool=0x0) from /usr/lib/libpool.so.1",

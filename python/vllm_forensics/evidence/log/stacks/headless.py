@@ -51,6 +51,22 @@ _RAY: Final = re.compile(
     r"\[0x[0-9a-f]+\]"
 )
 """Ray's, which it prints where it gives up."""
+_ATOS: Final = re.compile(
+    r"[A-Za-z_~+-][^\n]{1,600}? \(in [\w .+-]{1,80}\) (?:\([\w.+-]{1,120}:\d{1,7}\)|\+ \d{1,9}\b)"
+)
+"""Of symbols that macOS' atos looked up, in lines without numbers."""
+_JULIA: Final = re.compile(
+    r"\s{0,4}[\w#!@.~<>:{}]{1,900} at (?:[A-Z]:)?\S[^:()]{0,300} \(unknown line\)\s*$"
+)
+"""Julia's, below whatever signal it told."""
+_WRITERS: Final = (
+    (_CUT, "a debugger"),
+    (_ATOS, "a debugger"),
+    (_JULIA, "Julia"),
+    (_TENSORRT, "TensorRT-LLM"),
+    (_C10, BACKTRACE),
+    (_SYMBOLS, BACKTRACE),
+)
 
 
 def open_headless_stack(line: LogLine) -> NativeBlock | None:
@@ -70,16 +86,17 @@ def open_headless_stack(line: LogLine) -> NativeBlock | None:
     elif _THROWN.match(line.text) is not None:
         thrown = replace(clue_at(line, ClueKind.ABORT, "the C++ runtime"), signal="SIGABRT")
         clue = replace(thrown, detail="an exception of C++ that nobody caught")
-    elif _CUT.match(line.text) is not None:
-        clue = clue_at(line, ClueKind.STACK, "a debugger")
-    elif _TENSORRT.match(line.text) is not None:
-        clue = clue_at(line, ClueKind.STACK, "TensorRT-LLM")
     elif (traced := _VALGRIND.match(line.text)) is not None:
         clue = replace(clue_at(line, ClueKind.STACK, BACKTRACE), pid=int(traced["pid"]))
-    elif _C10.match(line.text) is not None or _SYMBOLS.match(line.text) is not None:
-        clue = clue_at(line, ClueKind.STACK, BACKTRACE)
+    elif (writer := _writer_of(line.text)) is not None:
+        clue = clue_at(line, ClueKind.STACK, writer)
     else:
         return None
     block = NativeBlock(clue)
     block.feed(line)
     return block
+
+
+def _writer_of(frame: str) -> str | None:
+    """Who printed a frame that is known by its form alone."""
+    return next((writer for form, writer in _WRITERS if form.match(frame) is not None), None)

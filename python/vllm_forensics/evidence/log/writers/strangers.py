@@ -190,8 +190,8 @@ MINIDUMPS: Final = Family(
         ),
         Phrase(  # WinDbg's, above a stack
             ClueKind.STACK,
-            "Child-SP ",
-            r"^\W{0,8}Child-SP {1,20}RetAddr\b",
+            " RetAddr",
+            r"^\W{0,8}Child(?:-SP|EBP) {1,20}RetAddr\b",
             "Child-SP          RetAddr           Call Site\n"
             "00000094`6d9eb6e0 00007ffd`9380d2cf pool!ns::take+0x4e\n"
             "00000094`6d9eb710 00007ffd`73d62483 pool!ns::serve+0x1f",
