@@ -75,6 +75,8 @@ CRASH: Final = re.compile(
     r"dump(?:s|ed) core|"
     rf"dies|died|dying|die(?= (?:after|on|when|while|with|during|at|again|every)\b)|"
     rf"{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
+    r"(?-i:R)[ -]?sessions? (?:(?:is|was|gets|got|keeps|always|randomly) ){0,2}"
+    r"(?:abort(?:s|ed|ing|ion)?|terminate[sd]|crash(?:es|ed)?)|(?-i:R) encountered a fatal error|"
     r"encounter(?:e?d|s) an? (?:unexpected )?fatal error|"
     r"unhandled exceptions?(?= (?:in|at) [\w.+-]{1,60}\.(?:dll|exe)\b)|"
     r"panics|panicked|(?<=causes a )kernel panics?|PanicExceptions?|"
@@ -121,7 +123,7 @@ EXCEPTION: Final = re.compile(
 )
 """The class of an exception, with its message if that is told."""
 _VERB: Final = re.compile(
-    r"(?i)(?:encounter.*|hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
+    r"(?i)(?:R.*(?:session|encounter).*|encounter.*|hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
     rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*without.*|.*randomly.*|"
     r".*spontaneously.*|.*(?:itself|own)|exit.* with .*|.*unexpected|in .*loop\w*|"

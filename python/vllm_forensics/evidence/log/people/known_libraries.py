@@ -15,6 +15,7 @@ _USED: Final = (
         rf"^[\s>`$.]{{0,12}}(?:import|from) (?P<name>{_NAME})(?:\.\w{{1,40}}){{0,6}}"
         r"(?=\s*$|`| import\b| as \w|,|;)"
     ),
+    lazily(rf"`(?:import|from) (?P<name>{_NAME})(?:\.\w{{1,40}}){{0,6}}(?:`| import\b| as \w)"),
     # import "pool", from 'pool', require('pool'), library(pool), using Pool
     lazily(
         r"\b(?:require|from|import|library|use)[ (]{1,2}[\"'](?:@[\w-]{1,40}/)?"
@@ -33,6 +34,15 @@ _USED: Final = (
     lazily(rf"(?i:create extension (?:if not exists )?)[\"']?(?P<name>{_NAME})"),
     lazily(r"(?i:shared_preload_libraries)\W{1,6}(?P<listed>[\w, /-]{3,200})"),
 )
+_LONGEST: Final = 400
+_SAID: Final = lazily(
+    rf"(?i)\bimport(?:ing|s)? (?:the )?[\"']?(?P<name>{_NAME})[\"']?"
+    r"(?= (?:in|on|with|after|before|and|as|via|when|while|module|package|library)\b|"
+    r"[,.;:!?)]|\s*$)"
+)
+"""What is imported in a text about Python, as people say it."""
+_PARTLY: Final = lazily(r"\bfrom [\w.]{1,80} import\b")
+_PYTHON: Final = lazily(r"(?i)\b(?:i?python[\d.]{0,4}|jupyter|notebooks?|conda|pip[\d.]{0,3})\b")
 _NONE: Final = frozenset(
     {
         "sys", "os", "re", "time", "json", "logging", "faulthandler", "traceback", "typing", "math",
@@ -41,6 +51,10 @@ _NONE: Final = frozenset(
         "requirements", "pip", "python", "python3", "git", "numactl", "wheel", "setuptools",
         "build", "update", "upgrade", "the", "your", "my", "from", "source", "this", "that", "src",
         "utils", "util", "common", "config", "main", "test", "tests", "app", "core", "all", "it",
+        "data", "file", "files", "csv", "images", "image", "models", "model", "modules", "module",
+        "statement", "statements", "packages", "package", "libraries", "library", "error", "errors",
+        "table", "tables", "text", "function", "functions", "anything", "something", "them",
+        "any", "some", "its", "certificates", "contacts", "photos", "projects", "project", "and",
         "com", "org", "java", "javax", "std", "path", "fs", "http", "https", "url", "node", "react",
     }
 )  # fmt: skip
@@ -50,8 +64,12 @@ _NONE: Final = frozenset(
 def libraries_of(lines: Iterable[str]) -> dict[str, str]:
     """The libraries' names, each by the same in small letters, in the order of the text."""
     found: dict[str, str] = {}
+    lines = [line[:_LONGEST] for line in lines]
+    is_pythons = any(_PYTHON.search(line) is not None for line in lines)
+    forms = (*_USED, _SAID) if is_pythons else _USED
     for line in lines:
-        for match in (one for form in _USED for one in form.finditer(line[:400])):
+        told = _USED if _PARTLY.search(line) is not None else forms
+        for match in (one for form in told for one in form.finditer(line)):
             for name in _names(match):
                 if name.lower() not in _NONE:
                     found.setdefault(name.lower(), name)

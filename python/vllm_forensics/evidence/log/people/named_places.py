@@ -24,7 +24,7 @@ _OF_FUNCTIONS: Final = (
 _IN: Final = (
     r"in(?:side|to)?|at|within|from|by|of|during|on|calling|calls?(?: to)?|call(?:ed|s)|invoking|"
     r"executing|importing|imports?|loading|using|with|when|to|against|due to|because of|related to|"
-    r"installing|enabling|through|via|after|while|related|appears?"
+    r"install(?:ing)?|enabling|running|(?:execute|run|call|invoke|use|import|load)d?|through|via|after|while|related|appears?"
 )
 _NEAR: Final = {"in", "inside", "into", "within", "at", "from", "by"}
 _STRONG: Final = lazily(r"calling|invoking|executing|importing|loading|calls? to|call(?:ed|s)?")
@@ -55,7 +55,7 @@ _SOURCE: Final = lazily(
 )
 """A source of what is compiled; an interpreter's is a program that was run."""
 _CALL: Final = lazily(
-    r"`?(?P<name>(?:[A-Za-z_]\w{0,60}(?:\.|::|->)){0,6}[A-Za-z_~]\w{1,80})\([^()`]{0,80}\)`?"
+    r"[`']?(?P<name>(?:[A-Za-z_]\w{0,60}(?:\.|::|->)){0,6}[A-Za-z_~]\w{1,80})\([^()`]{0,80}\)`?"
 )
 _SCOPED: Final = lazily(r"`?(?P<name>(?:[A-Za-z_~]\w{0,60}(?:<[\w:, ]{1,60}>)?::){1,6}~?\w{1,80})")
 _QUOTED: Final = lazily(
@@ -69,7 +69,9 @@ _SNAKE: Final = lazily(
 _LONG_SNAKE: Final = lazily(
     r"(?P<name>_{0,3}[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){2,8})(?![\w.:/=-]*[\w/=])"
 )
+_FREE: Final = {"using": (_LONG_SNAKE,), "on": (_QUOTED,)}
 _KNOWN: Final = lazily(r"[`\"']{0,2}(?P<name>[A-Za-z][\w-]{1,50})(?=[`\"',;:)?!]{0,3}(?:[ .]|$))")
+_STATEMENT: Final = lazily(r"`(?:from|import) (?P<name>[A-Za-z_][\w.]{1,80})(?: import\b| as \w|`)")
 _NO_CODE: Final = lazily(
     r"(?:\w{1,60}\.(?:py|js|ts|sh|rb|php|java|md|txt|log|json|ya?ml|toml|xml|html|css|conf|cfg|ini|"
     r"lock|ipynb|csv|zip|gz|gguf|bin|exe|com|org|net|io|dev|ai|jar|apk|app|deb|rpm|whl|rst|pdf|png|"
@@ -136,6 +138,8 @@ def _at(text: str, start: int, word: str, libraries: Mapping[str, str]) -> Found
     if (source := _SOURCE.match(text, start)) is not None:
         line = int(source["line"]) if source["line"] is not None else None
         return NativeCall(function=None, module=None, file=source["name"], line=line), True
+    if (statement := _STATEMENT.match(text, start)) is not None:
+        return NativeCall(function=None, module=statement["name"]), True
     return _kind_at(text, start, libraries) or _code_at(text, start, word, libraries)
 
 
@@ -162,8 +166,8 @@ def _kind_at(text: str, start: int, libraries: Mapping[str, str]) -> Found | Non
 def _code_at(text: str, start: int, word: str, libraries: Mapping[str, str]) -> Found | None:
     """What has the form of code, or is one of the text's libraries."""
     is_near = word in _NEAR or _STRONG.fullmatch(word) is not None
-    free = (_LONG_SNAKE,) if word == "using" else ()
-    for form in (_CALL, _SCOPED, _QUOTED, _SNAKE) if is_near else (_CALL, _SCOPED, *free):
+    forms = (_CALL, _SCOPED, _QUOTED, _SNAKE) if is_near else (_CALL, _SCOPED, *_FREE.get(word, ()))
+    for form in forms:
         match = form.match(text, start)
         if match is None or _is_no_code(match["name"], is_call=form is _CALL):
             continue

@@ -252,6 +252,8 @@ def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
         return apposed["name"]
     if crash[0].lower().startswith("kernel panic"):
         return "kernel"
+    if crash[0].startswith("R") and (" encountered " in crash[0] or "ession" in crash[0]):
+        return "R"
     if (victim := _VICTIM.match(text, crash.end())) is not None:
         return somebody(victim["name"] or victim["proper"] or victim["bare"])
     who = (

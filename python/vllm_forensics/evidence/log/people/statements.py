@@ -20,10 +20,12 @@ _IMPORT: Final = lazily(
 _NO_CALL: Final = (
     r"(?:print|len|str|int|float|list|dict|set|range|open|type|isinstance|repr|sum|min|max|sorted|abs|"
     r"if|while|for|return|switch|catch|super|sizeof|enumerate|zip|map|exit|quit|cat|echo|main|test|"
+    r"(?i:count|distinct|values|varchar|exists|any|coalesce|row_number|over|now|cast|select|where|"
+    r"numeric|decimal|char|avg|interval|extract|concat)|"
     r"input|next|iter|and|or|not|in|assert|elif|lambda|def|class|function|self|format|printf)"
 )
 _CALL: Final = lazily(
-    rf"(?<![\w.:$@\"'%-])(?!{_NO_CALL}\()(?P<function>(?:[A-Za-z_]\w{{0,60}}(?:\.|::)){{0,6}}"
+    rf"(?<![\w.:$@\"'%-])(?!{_NO_CALL}\(|faulthandler\.)(?P<function>(?:[A-Za-z_]\w{{0,60}}(?:\.|::)){{0,6}}"
     r"[A-Za-z_]\w{1,60})\((?! )"
 )
 _LOADED: Final = lazily(
@@ -89,18 +91,20 @@ def _last_of(statements: Sequence[str]) -> NativeCall | PythonCall | None:
     return next((place for place in places if place is not None), None)
 
 
-def shown_below(lines: Sequence[str], at: int) -> NativeCall | PythonCall | None:
-    """Of a short program in the fence right below a line, what it does last."""
-    below = at + 1
-    while below < len(lines) and not lines[below].strip():
-        below += 1
-    if below >= len(lines) or not is_fence(lines[below]):
+def shown_beside(lines: Sequence[str], at: int) -> NativeCall | PythonCall | None:
+    """Of a short program in the fence right below a line, or above, what it does last."""
+    below = next((one for one in range(at + 1, len(lines)) if lines[one].strip()), at)
+    if below != at and is_fence(lines[below]):
+        ends = range(below + 1, min(len(lines), below + _MOST))
+        end = next((one for one in ends if is_fence(lines[one])), below)
+        if (place := _last_of(lines[below + 1 : end])) is not None:
+            return place
+    above = next((one for one in range(at - 1, -1, -1) if lines[one].strip()), at)
+    if above == at or lines[above].strip() != "```":
         return None
-    end = next(
-        (one for one in range(below + 1, min(len(lines), below + _MOST)) if is_fence(lines[one])),
-        None,
-    )
-    return _last_of(lines[below + 1 : end]) if end is not None else None
+    begins = range(above - 1, max(-1, above - _MOST), -1)
+    begin = next((one for one in begins if is_fence(lines[one])), above)
+    return _last_of(lines[begin + 1 : above])
 
 
 def is_import(statement: str) -> bool:

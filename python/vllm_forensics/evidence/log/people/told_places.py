@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -17,7 +18,7 @@ from vllm_forensics.evidence.log.people.statements import (
     import_of,
     is_import,
     place_in,
-    shown_below,
+    shown_beside,
     typed_above,
 )
 from vllm_forensics.evidence.log.people.titles import title_of
@@ -74,6 +75,8 @@ _NOTED: Final = lazily(
     r"(?P<code>\s{0,40}\S.{3,200}?)\s{0,40}(?:#|//|<-|<=|\u2190|/\*)(?P<note>.{1,120})$"
 )
 """`pool.take(3)  # crashes`"""
+_SHORT: Final = lazily(r"[A-Z][a-z]{1,12}(?: \w{1,12}){1,5} ?:\s*")
+"""`The notebook dies:`"""
 _WIDE: Final = 400
 
 
@@ -95,22 +98,27 @@ def _told(
     sentences = [
         at
         for at, line in enumerate(lines)
-        if at + 1 != title.number and not page.is_fenced(at) and is_prose(line)
+        if at + 1 != title.number and not page.is_fenced(at) and _is_sentence(line)
     ]
     for at in sentences:
         for crash in _crashes(lines[at]):
             if is_reported(crash, Form.MESSAGE):
                 yield _beside(crash, libraries)
-    for clue in clues:
-        if not clue.is_told and clue.kind is not ClueKind.STACK and clue.line <= len(lines):
-            yield typed_above(lines, clue.line - 1)
+    ends = {clue.line - 1 for clue in clues if clue.kind is not ClueKind.STACK}
+    ends |= {at for at, line in enumerate(lines) if _crashes(line)}
+    yield from (typed_above(lines, at) for at in sorted(ends) if 0 < at < len(lines))
     for at in sentences:
         yield _happens(lines, at, libraries)
     yield from (_marked(lines, at) for at in range(len(lines)))
     told = [at for at in sentences if any(_crashes(lines[at]))]
-    yield from (shown_below(lines, at) for at in told)
+    yield from (shown_beside(lines, at) for at in told)
     if title.is_marked and any(_crashes(title.text)) and _IMPORTS.search(title.text) is not None:
         yield _imported(lines, libraries)
+
+
+def _is_sentence(line: str) -> bool:
+    """Did somebody write it? What ends with a colon stands above what he shows."""
+    return is_prose(line) or _SHORT.fullmatch(line) is not None
 
 
 def _crashes(line: str) -> list[re.Match[str]]:
@@ -140,9 +148,9 @@ def _beside(crash: re.Match[str], libraries: Mapping[str, str]) -> _Place | None
     ends = _END.search(text, end)
     behind = text[end : min(end + _FAR, ends.start() if ends is not None else len(text))]
     found = list(places_in(behind, libraries))
-    sure = next((place for place, is_sure in found if is_sure), None)
-    if sure is not None:
-        return sure
+    sure = [place for place, is_sure in found if is_sure]
+    if sure:
+        return _together(sure)
     before = text[max(0, start - _FAR) : start]
     begin = max((one.end() for one in _END.finditer(before)), default=0)
     before = before[begin:]
@@ -157,17 +165,27 @@ def _beside(crash: re.Match[str], libraries: Mapping[str, str]) -> _Place | None
     return place
 
 
+def _together(places: Sequence[NativeCall]) -> NativeCall:
+    """The first; of a library the function as well that the same clause names."""
+    first = places[0]
+    if first.function is not None or first.module is None:
+        return first
+    function = next((place.function for place in places if place.function is not None), None)
+    return replace(first, function=function)
+
+
 def _happens(lines: Sequence[str], at: int, libraries: Mapping[str, str]) -> _Place | None:
     """What a sentence says of where it happens, or the code that stands below."""
     line = lines[at][:_LONGEST]
-    about = _ABOUT.search(line)
-    happens = _HAPPENS.search(line, about.end()) if about is not None else None
-    if happens is not None:
-        ends = _END.search(line, happens.end())
-        clause = line[happens.start() : ends.start() if ends is not None else len(line)]
+    begin, happens = 0, None
+    for end in (*(one.end() for one in _END.finditer(line)), len(line)):
+        about = _ABOUT.search(line, begin, end)
+        happens = _HAPPENS.search(line, about.end(), end) if about is not None else None
+        clause = line[happens.start() : end] if happens is not None else ""
         place = next((one for one, is_sure in places_in(clause, libraries) if is_sure), None)
         if place is not None:
             return place
+        begin = end
     is_open = happens is not None or any(_crashes(line))
     if not is_open or _LINE.match(line) is None:
         return None

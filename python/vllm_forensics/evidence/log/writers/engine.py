@@ -150,7 +150,9 @@ VLLM: Final = Family(
             for needle in ("EngineDeadError", "AsyncEngineDeadError", "MQEngineDeadError")
         ),
         *(
-            Phrase(ClueKind.ECHO, needle, rf"(?P<detail>{needle}.{{0,120}})", f"{needle} x")
+            Phrase(
+                ClueKind.ECHO, needle, rf"(?P<detail>(?<!\bR ){needle}.{{0,120}})", f"{needle} x"
+            )
             for needle in (
                 "Engine loop is not running",
                 "Engine loop has died",

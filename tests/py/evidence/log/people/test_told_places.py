@@ -66,6 +66,25 @@ def place(text: str) -> str | None:
             "```\nimport numpy\nimport pool\n```\n",
             "import pool",
         ),
+        ("# R session aborts when calling take_block()\n\nIt does so always.\n", "take_block"),
+        (
+            "# R session aborted\n\nIt works. I think that it occurs when I execute take.all().\n",
+            "take.all",
+        ),
+        ("# Problem\n\n> library(pool)\n\nI get this: R Session Aborted\n", "pool"),
+        (
+            "# The notebook dies\n\nAs you see after `import pool` the kernel died.\n",
+            "pool",
+        ),
+        (
+            "# Kernel crashed when importing pool\n\nI see it in a notebook of Python.\n",
+            "pool",
+        ),
+        (
+            "# It dies\n\nIf I do this\n\n```\nimport pool\n```\n\nThe notebook dies:\n\n"
+            "```\nThe kernel appears to have died. It will restart automatically.\n```\n",
+            "import pool",
+        ),
         (
             "# It crashes\n\n```\nm.take(5)  # -> 5\nm.drop(2)  # -> segfault\n```\n" + FAULT,
             "m.drop",
@@ -86,6 +105,8 @@ def test_people_say_where(text: str, where: str) -> None:
         "# It calls abort() all the time and crashes\n" + FAULT,
         "# Crash in POOL_DEBUG mode with an out-of-date plugin\n" + FAULT,
         "# Crash in Makefile.mk\n" + FAULT,
+        "# Crash when importing large files\n\nI use Python for it.\n" + FAULT,
+        "# R session aborts\n\nIt does, and nothing is told.\n",
         "# It crashes\n\nThe other one was idle in `pool_loop` until it was killed by me.\n"
         + FAULT,
         "# It crashes\n\n>>> exit()\nSegmentation fault\n",
@@ -112,6 +133,14 @@ def test_a_program_is_not_its_own_place() -> None:
     text = "# Crash with pool==2.1\n\nProcess 42 (pool) of user 1000 dumped core.\n"
     died = death(text)
     assert (died.name, died.module) == ("pool", None)
+
+
+def test_a_clause_names_a_library_and_its_function() -> None:
+    died = death(
+        "# It crashes\n\nI get a segfault inside the PoolDraw library, on `take_block` only.\n"
+        + FAULT
+    )
+    assert (died.module, died.function) == ("PoolDraw", "take_block")
 
 
 def test_libraries_are_what_a_text_uses() -> None:
