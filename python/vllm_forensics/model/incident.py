@@ -219,6 +219,8 @@ class IncidentReading:
     """Does it explain more than it reports, so that what died in it may be an example?"""
     told_place: NativeCall | PythonCall | None = None
     """Where people say that it died, or what their statement calls or imports."""
+    shown_stack: tuple[NativeCall, ...] = ()
+    """What may be its stack, in a form that tells no more: for a death without a place."""
     seen_instead: tuple[str, ...] = ()
     """Lines that speak of dying and prove nothing."""
 

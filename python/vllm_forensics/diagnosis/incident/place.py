@@ -110,7 +110,11 @@ def without_program(where: Place, name: str | None, reading: IncidentReading) ->
 
 def _told_by_people(cause: Cause, reading: IncidentReading, stack: tuple[PythonCall, ...]) -> Place:
     """Where people say that it died, of whom no stack and no word of its own shows it."""
-    told = reading.told_place if cause.kind in _WHERE_COUNTS else None
+    told: NativeCall | PythonCall | None = None
+    if cause.kind in _WHERE_COUNTS:
+        shown = reading.shown_stack
+        shown = () if shown and is_wait(shown[0].function or "") else shown
+        told = place_of(shown) or last_resort(shown) or reading.told_place
     return Place(
         call=told if isinstance(told, NativeCall) else None,
         python=told.function if isinstance(told, PythonCall) else None,

@@ -45,6 +45,7 @@ from vllm_forensics.evidence.log.stacks.python_traceback import (
     TracebackBlock,
     link,
 )
+from vllm_forensics.evidence.log.stacks.shown_stack import shown_stack
 from vllm_forensics.evidence.log.unnamed import read_unnamed
 from vllm_forensics.evidence.log.unsigned import Unsigned
 from vllm_forensics.evidence.log.writers import kernel_record
@@ -227,6 +228,7 @@ class _Scanner:
             answered=tuple(self._lives.answered),
             teaches=self._setting.teaches,
             told_place=told_place(printed, text()) if printed else None,
+            shown_stack=shown_stack(text()) if printed and not _has_stack(printed) else (),
             seen_instead=tuple(self._seen),
         )
 
@@ -491,3 +493,8 @@ def _unfinished(block: TracebackBlock) -> Clue | None:
     if clue is None or told is None or told.of_another:
         return clue
     return replace(told, python=clue.python)
+
+
+def _has_stack(clues: list[Clue]) -> bool:
+    """Does any clue show more than one frame, of whatever language?"""
+    return any(len(clue.native) > 1 or len(clue.python) > 1 for clue in clues)

@@ -18,8 +18,8 @@ _OF_LIBRARIES: Final = (
     r"(?:(?:is|was|being|gets?) )?imported)"
 )
 _OF_FUNCTIONS: Final = (
-    r"(?:function|method|operator|routine|call|constructor|destructor|class|macro|callback|"
-    r"kernel|op)"
+    r"(?:(?:function|method|operator|routine|call|constructor|destructor|macro|callback|"
+    r"kernel|op)s?|class)"
 )
 _IN: Final = (
     r"in(?:side|to)?|at|within|from|by|of|during|on|calling|calls?(?: to)?|call(?:ed|s)|invoking|"
@@ -31,8 +31,10 @@ _STRONG: Final = lazily(r"calling|invoking|executing|importing|loading|calls? to
 """Behind these the mere form of a name is enough."""
 _HERE: Final = lazily(
     rf"(?i)(?<![\w-])(?<!idle )(?<!waiting )(?<!stuck )(?<!blocked )(?P<word>{_IN}) "
-    r"(?:(?:the|an?|my|our|its|their|this|any|native|c\+\+|fortran|python|rust|c|external|shared|create|"
-    r"alter|drop) ){0,3}"
+    r"(?:(?:the|an?|my|our|its|their|this|any|native|c\+\+|fortran|python|rust|c|external|shared|"
+    r"create|alter|drop|line|statement|step|code|custom|c?pp|cuda|one of the|some of the|"
+    r"any of the|all) ){0,3}"
+    r"(?:\w{1,30} ?= ?)?"
 )
 """Behind such a word a place may stand."""
 _QUOTE: Final = r"[`\"'\u201c]{0,2}"
@@ -55,7 +57,7 @@ _SOURCE: Final = lazily(
 )
 """A source of what is compiled; an interpreter's is a program that was run."""
 _CALL: Final = lazily(
-    r"[`']?(?P<name>(?:[A-Za-z_]\w{0,60}(?:\.|::|->)){0,6}[A-Za-z_~]\w{1,80})\([^()`]{0,80}\)`?"
+    r"[`']?\.?(?P<name>(?:[A-Za-z_]\w{0,60}(?:\.|::|->)){0,6}[A-Za-z_~]\w{1,80})\([^()`]{0,80}\)`?"
 )
 _SCOPED: Final = lazily(r"`?(?P<name>(?:[A-Za-z_~]\w{0,60}(?:<[\w:, ]{1,60}>)?::){1,6}~?\w{1,80})")
 _QUOTED: Final = lazily(

@@ -66,6 +66,11 @@ class Page:
         """Does the line stand in a fence, or is it the mark of one?"""
         return self._opened[at] is not None
 
+    def fence_of(self, at: int) -> str | None:
+        """The mark of the fence in which a line stands; none outside, or where it was cut off."""
+        opened = self._opened[at]
+        return self.lines[opened] if opened is not None and opened >= 0 else None
+
     def is_of_patch(self, at: int) -> bool:
         """Does it stand in a fence that is marked as a change of source code?"""
         fence = self._opened[at]
@@ -103,8 +108,12 @@ def is_answer(page: Page, at: int) -> bool:
 
 
 def is_fence(line: str) -> bool:
-    """Does a fence open or close in the line? It may be quoted, or moved to the right."""
-    return line.lstrip("> \t").startswith(("```", "~~~"))
+    """Does a fence open or close in the line? It may be quoted, or moved to the right.
+
+    What is ended in the same line is no fence.
+    """
+    mark = line.lstrip("> \t")
+    return mark.startswith(("```", "~~~")) and "`" not in mark.lstrip("`")
 
 
 def is_prose(line: str) -> bool:

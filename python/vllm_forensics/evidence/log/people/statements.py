@@ -25,7 +25,7 @@ _NO_CALL: Final = (
     r"input|next|iter|and|or|not|in|assert|elif|lambda|def|class|function|self|format|printf)"
 )
 _CALL: Final = lazily(
-    rf"(?<![\w.:$@\"'%-])(?!{_NO_CALL}\(|faulthandler\.)(?P<function>(?:[A-Za-z_]\w{{0,60}}(?:\.|::)){{0,6}}"
+    rf"(?<![\w.:$@\"'%-])(?!{_NO_CALL}\(|faulthandler\.|[A-Z_\d]{{2,60}}\()(?P<function>(?:[A-Za-z_]\w{{0,60}}(?:\.|::)){{0,6}}"
     r"[A-Za-z_]\w{1,60})\((?! )"
 )
 _LOADED: Final = lazily(

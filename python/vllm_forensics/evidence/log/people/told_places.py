@@ -13,7 +13,7 @@ from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP
 from vllm_forensics.evidence.log.people.known_libraries import libraries_of
 from vllm_forensics.evidence.log.people.named_places import place_at, places_in
 from vllm_forensics.evidence.log.people.page import Page, is_prose
-from vllm_forensics.evidence.log.people.reports import Form, is_reported
+from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.statements import (
     import_of,
     is_import,
@@ -102,7 +102,7 @@ def _told(
     ]
     for at in sentences:
         for crash in _crashes(lines[at]):
-            if is_reported(crash, Form.MESSAGE):
+            if is_reported(crash, Form.MESSAGE) or is_mine(lines[at]):
                 yield _beside(crash, libraries)
     ends = {clue.line - 1 for clue in clues if clue.kind is not ClueKind.STACK}
     ends |= {at for at, line in enumerate(lines) if _crashes(line)}

@@ -139,6 +139,14 @@ DEBUGGERS: Final = (
         holds=" 0x",
     ),
     Form(
+        writer="coredumpctl, of which somebody left the addresses",
+        example="#3  f (example binary + 0x3f06)",
+        pattern=r"\s*#\d{1,3}\s+(?:(?P<function>[A-Za-z_~][^\s()]{0,300}) )?"
+        r"\((?P<module>[\w.+-]{1,80})(?: binary)? \+ (?P<offset>0x[0-9a-f]{1,12})\)",
+        begins="#",
+        holds=" + 0x",
+    ),
+    Form(
         writer="gdb",
         example="#0  0x00007f1be0001234 in f (a=1) from /lib/libexample.so",
         pattern=rf"\s*(?:#\d{{1,3}}\s+(?:0x[0-9a-f]+ in )?|0x[0-9a-f]{{8,16}} in ){_GDB}"
