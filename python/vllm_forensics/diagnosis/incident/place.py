@@ -46,6 +46,10 @@ _RAISERS: Final = re.compile(r"(?i)kernelbase(?:\.dll)?$")
 _IMPORT: Final = "<frozen importlib"
 _NO_PLACE: Final = re.compile(r"JavaScript heap out of memory")
 """Whoever asks last for what is used up has no part in it."""
+_DECLARED: Final = re.compile(r"(?P<function>_?Py[A-Z]\w{2,60}_\w{2,60}|[a-z]\w{1,40}_gil): \S")
+"""`PyThreadState_Get: the function must be called with the GIL held`."""
+_WAY_BACK: Final = re.compile(r"lib(?:c|pthread)[.-]")
+_HANDLERS: Final = {"a server's master", "a signal handler", "backtrace()"}
 _STARTERS: Final = re.compile(
     r"(?:.{0,200}/multiprocessing/process\.py|.{0,200}/threading\.py|.{0,200}/runpy\.py|"
     r"<frozen runpy>|.{0,200}/concurrent/futures/(?:process|thread)\.py)"
@@ -83,7 +87,7 @@ def where_it_died(
         is_less = called is not None and titled is not None and titled.module is None
         call = None if is_less else titled
     if call is None and called is None:
-        return _told_by_people(cause, reading, stack)
+        return _told_by_people(first, cause, reading, stack)
     teller = _teller(call, told) if call is not None else shows
     is_sure = (is_sure or call is None) and teller is not None and _is_record(teller, told)
     is_sure = is_sure and cause.kind is not CauseClass.GPU_ASYNC  # where it was noticed
@@ -108,13 +112,15 @@ def without_program(where: Place, name: str | None, reading: IncidentReading) ->
     return replace(where, call=None, source=None, certainty=None) if is_program else where
 
 
-def _told_by_people(cause: Cause, reading: IncidentReading, stack: tuple[PythonCall, ...]) -> Place:
+def _told_by_people(
+    first: Clue, cause: Cause, reading: IncidentReading, stack: tuple[PythonCall, ...]
+) -> Place:
     """Where people say that it died, of whom no stack and no word of its own shows it."""
     told: NativeCall | PythonCall | None = None
     if cause.kind in _WHERE_COUNTS:
         shown = reading.shown_stack
         shown = () if shown and is_wait(shown[0].function or "") else shown
-        told = place_of(shown) or last_resort(shown) or reading.told_place
+        told = place_of(shown) or last_resort(shown) or _declared(first) or reading.told_place
     return Place(
         call=told if isinstance(told, NativeCall) else None,
         python=told.function if isinstance(told, PythonCall) else None,
@@ -122,6 +128,12 @@ def _told_by_people(cause: Cause, reading: IncidentReading, stack: tuple[PythonC
         stack=stack,
         certainty=Certainty.LIKELY if told is not None else None,
     )
+
+
+def _declared(first: Clue) -> NativeCall | None:
+    """The function that the interpreter's last words begin with."""
+    declared = _DECLARED.match(first.detail or "") if first.kind is ClueKind.ABORT else None
+    return NativeCall(function=declared["function"], module=None) if declared is not None else None
 
 
 def _is_of_an_exception(clue: Clue, cause: Cause) -> bool:
@@ -162,6 +174,10 @@ def _own_part(clue: Clue, cause: Cause) -> _Calls:
     Of V8's full heap its collector is not to blame, and of an exception of Windows' not who raises
     it.
     """
+    if len(clue.native) == 1 and clue.source in _HANDLERS:
+        only = clue.native[0]
+        if only.function is None and _WAY_BACK.match(only.module or "") is not None:
+            return ()  # the way back from the handler, and no more
     if "heap out of memory" in (clue.detail or ""):
         return tuple(replace(one, function=None) for one in clue.native)
     if cause.kind in {CauseClass.ABORT_EXCEPTION, CauseClass.ENVIRONMENT}:

@@ -47,6 +47,7 @@ RUNTIMES_OWN: Final = re.compile(
     r"_?g_(?:log(?:v|_\w{1,40})?|assertion_\w{1,40}|return_if_fail_warning|error|on_error_\w{1,20})$|"
     r"os::(?:abort|Linux|Posix)|VMError::|JVM_handle_\w{1,20}_signal|report_vm_error|"
     r"uwsgi_(?:backtrace|segfault)|qAbort|qFatal|QMessageLogger::fatal|qt_(?:assert|message)|"
+    r"(?i:jcldebug|jclhookexcept)\.|System\.@(?:Internal)?Rais|"
     r"__exceptionPreprocess|_?objc_(?:exception_throw|terminate)|"
     r"[+-]\[NS(?:Exception|AssertionHandler) |"
     r"-\[NSObject\(NSObject\) (?:doesNotRecognizeSelector|__retain_OA)|___forwarding___|"
@@ -55,7 +56,7 @@ RUNTIMES_OWN: Final = re.compile(
 )
 LAST_FUNCTIONS: Final = re.compile(
     r"_{0,2}(?:GI_)?abort(?:\(\))?$|panic$|qAbort|qFatal|QMessageLogger::fatal|qt_assert|"
-    r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b"
+    r"(?:v8::(?:base|internal)::)?V8_Fatal|node::(?:Abort|Assert)\b|System\.@(?:Internal)?Rais"
 )
 """The last functions of the C library, of Go, Qt, V8 and Node."""
 PRINTERS: Final = re.compile(

@@ -343,3 +343,20 @@ def test_rusts_own_start_of_a_backtrace_handles_no_signal() -> None:
     ).first_death
 
     assert death.function == "<pool::Pool as core::default::Default>::default"
+
+
+def test_the_way_back_from_a_handler_alone_is_no_place() -> None:
+    died = death(
+        "42:M 03 Jun 2021 02:04:06.846 # Redis 7.0.1 crashed by signal: 11, si_code: 1\n\n"
+        "------ STACK TRACE ------\n\nBacktrace:\n"
+        "/lib/x86_64-linux-gnu/libpthread.so.0(+0x153c0)[0x7fbdb76423c0]\n"
+    )
+    assert (died.signal, died.module) == ("SIGSEGV", None)
+
+
+def test_a_fault_in_libc_that_the_kernel_tells_has_it_for_its_place() -> None:
+    died = death(
+        "kernel: pool[42]: segfault at 0 ip 00007f0000001234 sp 00007ffc00000000 error 4 "
+        "in libc-2.31.so[7f0000000000+5000]\n"
+    )
+    assert died.module == "libc-2.31.so"

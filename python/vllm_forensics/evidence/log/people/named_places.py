@@ -48,7 +48,9 @@ _KIND_LAST: Final = lazily(
     rf"(?:(?P<library>{_OF_LIBRARIES})|(?P<function>{_OF_FUNCTIONS}))(?![\w-])"
 )
 _SHARED: Final = lazily(
-    r"[`\"']?(?:[\w.~-]{0,60}/){0,12}(?P<name>[\w.+-]{1,80}?\.(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd))\b"
+    r"[`\"']?(?:[\w.~-]{0,60}/){0,12}(?P<name>[\w.+-]{1,80}?\."
+    r"(?:so(?:\.\d{1,6}){0,3}|dll|dylib|pyd|bpl|ocx|sys|node|bundle)|"
+    r"lib(?!rar|re|er|ido|lib)[a-z][\w+]{1,30}(?![\w./:(-]))(?![\w-])"
 )
 _SOURCE: Final = lazily(
     r"[`\"'*]{0,3}(?P<name>(?:[\w.+-]{1,60}/){0,10}[\w+-]{1,60}\."
@@ -110,7 +112,8 @@ _GENERIC: Final = lazily(
     r"when|if|as|are|was|has|have|not|it|from|by|on|at|after|before|using|calling|import|loading|"
     r"public|private|global|system|rpc|remote|procedure|method|tool|phone|api|video|voice|recursive|"
     r"first|second|third|cuda|triton|device|attention|windows|apt|pip|npm|conda|deb|rpm|snap|create|"
-    r"alter|drop|load|enable|disable|add|update|install|use|an?other|import|imported|statement)$"
+    r"alter|drop|load|enable|disable|add|update|install|use|an?other|import|imported|statement|"
+    r"(?:new|old|lat|great|small|larg|bigg|fast)est)$"
 )
 """Before the kind of a thing: of which kind, and not which."""
 

@@ -42,6 +42,8 @@ _RAISED: Final = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception): ?"
 """An exception whose message begins below it."""
 _MESSAGE: Final = 40
 _PLAIN: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,5}[.!]?")
+_FORM: Final = re.compile(r"What steps will reproduce the problem\?")
+"""A tracker that moved put all that its reporters wrote into fences."""
 _QUESTION: Final = re.compile(
     r"(?i)\W{0,8}(?:what happen(?:ed|s)|actual (?:behaviou?r|results?)|describe the bug|"
     r"description|observed(?: behaviou?r)?|current behaviou?r|"
@@ -143,6 +145,8 @@ def _opened(lines: Sequence[str]) -> list[int | None]:
             marks.append(len(lines) - 1)
     opened: list[int | None] = [None] * len(lines)
     for begin, end in zip(marks[::2], marks[1::2], strict=True):
+        if any(_FORM.match(line) is not None for line in lines[max(0, begin) : end + 1]):
+            continue
         for at in range(max(0, begin), end + 1):
             opened[at] = begin
     return opened

@@ -242,6 +242,14 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     return name if name in _ADDRESS.sub(" ", crash.string) else None
 
 
+def _named_by_words(crash: str) -> str | None:
+    """Who a crash's own words name: `kernel panic`, `R session aborted`."""
+    if crash.lower().startswith("kernel panic"):
+        return "kernel"
+    is_of_r = crash.startswith("R") and (" encountered " in crash or "ession" in crash)
+    return "R" if is_of_r else None
+
+
 def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
     text, start = crash.string, crash.start()
     before = text[:start]
@@ -250,10 +258,8 @@ def _named_in(crash: re.Match[str], *, is_verb: bool) -> str | None:
     apposed = _APPOSED.search(text, 0, start)
     if apposed is not None and text[crash.end() : crash.end() + 1] in {")", "]"}:
         return apposed["name"]
-    if crash[0].lower().startswith("kernel panic"):
-        return "kernel"
-    if crash[0].startswith("R") and (" encountered " in crash[0] or "ession" in crash[0]):
-        return "R"
+    if (named := _named_by_words(crash[0])) is not None:
+        return named
     if (victim := _VICTIM.match(text, crash.end())) is not None:
         return somebody(victim["name"] or victim["proper"] or victim["bare"])
     who = (

@@ -38,6 +38,27 @@ _ASSERTED: Final = lazily(
     r"[Aa]ssertion\b"
 )
 """`poold pool_take: Assertion …`"""
+_SUMMARY: Final = lazily(
+    r"(?P<file>[\w./+-]{1,200}\.\w{1,4}):(?P<line>\d{1,6})(?::\d{1,5})? in "
+    r"(?P<function>[A-Za-z_~][\w:~<>]{1,200})"
+)
+"""What a sanitizer's last line tells of its innermost frame."""
+_MARKED: Final = lazily(
+    r"(?:\[[Bb]ug\]:? ?|BUG: ?|Bug: ?)?(?:\[(?P<tag>NAME)\]|(?P<name>NAME): )".replace(
+        "NAME",
+        r"(?!(?i:mac ?os|git(?:hub|lab)|\w+bsd|open ?suse|nixos|devops|\w{0,8}ci|app ?image|"
+        r"\w+sanitizer)\b|"
+        r"[\w.:]{1,60}(?:Error|Exception)\b)"
+        r"(?:(?:[A-Za-z_]\w{0,40}(?:\.|::)){1,5}[A-Za-z_]\w{1,60}|[a-z]+(?:_[a-z0-9]+){1,8}|"
+        r"[A-Z][a-z0-9]{1,20}(?:[A-Z][a-z0-9]{1,20}){1,8})(?:\(\))?",
+    )
+)
+"""`[PoolView] crashes`, `pool.take: segfault`: what a title's mark names, by a name's form."""
+_OF_MODULE: Final = lazily(
+    r"\W{0,4}(?P<module>[\w+-]{1,60}\.(?:dll|exe|bpl|so|dylib|ocx)) - "
+    r"(?:Read|Write|Execution) of address"
+)
+"""What a dialog says of a fault, in a line of its own."""
 _SUBJECT: Final = lazily(
     r"(?<![\w./-])(?P<name>[`\"']?[A-Za-z_~][\w.:~<>-]{1,80}(?:\([^()]{0,80}\))?[`\"']?)"
     r"(?: (?:extension|module|library|package|plug-?in|function|method|call|import))?"
@@ -64,7 +85,8 @@ _ABOUT: Final = lazily(
     r"(?:crash|segfault|fault|error|problem|issue|bug|abort|exception|failure|line|culprit)|crash|error|segfault|which)(?:es|s)?\b"
 )
 _LINE: Final = lazily(
-    r"(?i)(?:.{0,160}\b(?:at|in|here|line|from|by|is|with|on|call(?:ing)?|reproduce\w?)\b ?[:.]?|"
+    r"(?i)(?:.{0,160}\b(?:at|in|here|line|from|by|is|with|on|call(?:ing)?|reproduce\w?)\b"
+    r"(?: the| this| my)?(?: (?:function|line|call|method|procedure))? ?[:.]?|"
     r"\W{0,3}here ?:?)\s*$"
 )
 """Behind such a sentence stands the line of code."""
@@ -110,8 +132,12 @@ def _told(
     for at in sentences:
         yield _happens(lines, at, libraries)
     yield from (_marked(lines, at) for at in range(len(lines)))
+    dialogs = filter(None, map(_OF_MODULE.match, lines))
+    yield from (NativeCall(function=None, module=dialog["module"]) for dialog in dialogs)
     told = [at for at in sentences if any(_crashes(lines[at]))]
     yield from (shown_beside(lines, at) for at in told)
+    if title.is_marked:
+        yield _of_mark(title.text[:_LONGEST])
     if title.is_marked and any(_crashes(title.text)) and _IMPORTS.search(title.text) is not None:
         yield _imported(lines, libraries)
 
@@ -127,6 +153,14 @@ def _crashes(line: str) -> list[re.Match[str]]:
 
 
 def _of_title(title: str, libraries: Mapping[str, str]) -> _Place | None:
+    summary = _SUMMARY.search(title)
+    if summary is not None:
+        return NativeCall(
+            function=summary["function"],
+            module=None,
+            file=summary["file"],
+            line=int(summary["line"]),
+        )
     asserted = _ASSERTED.search(title)
     if asserted is not None:
         return NativeCall(function=asserted["function"], module=None)
@@ -140,6 +174,14 @@ def _of_title(title: str, libraries: Mapping[str, str]) -> _Place | None:
     words = {word.lower() for word in re.findall(r"[A-Za-z][\w-]{1,50}", title)}
     named = [name for key, name in libraries.items() if key in words]
     return NativeCall(function=None, module=named[0]) if len(named) == 1 else None
+
+
+def _of_mark(title: str) -> _Place | None:
+    """What the mark before a title names."""
+    mark = _MARKED.match(title) if _crashes(title) else None
+    if mark is None:
+        return None
+    return NativeCall(function=(mark["tag"] or mark["name"]).removesuffix("()"), module=None)
 
 
 def _beside(crash: re.Match[str], libraries: Mapping[str, str]) -> _Place | None:

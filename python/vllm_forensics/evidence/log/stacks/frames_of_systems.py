@@ -19,6 +19,14 @@ SYSTEMS: Final = (
         begins=r"\(",
         holds="} [",
     ),
+    Form(
+        writer="Delphi's JCL, of its own exceptions",
+        example='[0040F5E2]{serve.exe   } Pool.Take (Line 88, "Pool.pas" + 4) + $4',
+        pattern=r"\s{0,8}\[[0-9A-F]{8,16}\]\{(?P<module>[\w.+-]{1,60}) {0,20}\}"
+        r"(?: (?!Unknown )(?:[\w.]{1,80}\.(?=Unknown ))?(?P<function>[A-Za-z@_][\w.$@<>]{1,200}))?",
+        begins=r"\[",
+        holds="]{",
+    ),
     Form(  # newer ones put the offset in the module between them
         writer="EurekaLog",
         example="|7FFFFFFE|04      |0018F8E4|0040F5E2|serve.exe|0000E5E2|Pool   |Pool   |TPool  "

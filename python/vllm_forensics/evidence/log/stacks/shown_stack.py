@@ -66,11 +66,6 @@ _FORMS: Final = (
         rf"{_LEAD}(?P<function>_Z[NKLSt\d]\w{{4,600}}|\?\w{{1,200}}@@\w{{1,80}})(?=\s|$|\()"
         rf"(?:[^\n]{{0,12}}?{_LIBRARY})?"
     ),
-    # [0040F5E2]{poold.exe} Pool.Take
-    lazily(
-        r"\s{0,8}\[[0-9A-F]{8,16}\]\{(?P<module>[\w.+-]{1,60})\s{0,20}\} "
-        r"(?P<function>[A-Za-z@_][\w.$@<>]{1,200})"
-    ),
 )
 _KNOWN: Final = -1
 _ANYBODYS: Final = -2
@@ -110,8 +105,10 @@ _NO_NAMES: Final = lazily(
 _NUMBER: Final = lazily(r"[\s>*|-]{0,12}(?:frame )?[#\[(]{0,2}(?P<number>\d{1,3})(?:[\]:.)#]|\s)")
 _FIRST: Final = 1
 _EARLIER: Final = lazily(
-    r"(?i)\b(?:allocated|freed|created|previously|located) (?:by|at|in|here)\b"
+    r"(?i)\b(?:allocated|freed|created|previously|located) (?:by|at|in|here)\b|"
+    r"^Thread \d{1,4}:(?!.*Crashed)"
 )
+"""Above a stack of long before, or of another thread."""
 _LONGEST: Final = 800
 _MOST: Final = 200
 _FRAMES: Final = 64
@@ -143,30 +140,27 @@ def _joined(lines: Sequence[str]) -> list[str]:
 def _run(lines: Sequence[str], begin: int) -> tuple[tuple[NativeCall, ...], int]:
     """The frames that stand below each other from a line on, of one form, and where they end."""
     form = _form_of(lines[begin])
-    number = _NUMBER.match(lines[begin])
-    is_cut = number is not None and int(number["number"]) > _FIRST
-    if form is not None and (is_cut or _is_of_another_time(lines, begin)):
-        return (), begin + 1
     if form is None:
         return _bare(lines, begin)
+    number = _NUMBER.match(lines[begin])
+    is_cut = number is not None and int(number["number"]) > _FIRST
     calls: list[NativeCall] = []
-    gap = 0
-    for at in range(begin, len(lines)):
+    end = gap = 0
+    for at in range(begin, min(len(lines), begin + _FRAMES)):
         call = _call(lines[at], form)
-        if call is None:
-            gap += 1
-            if gap > 1:
-                break
-            continue
-        gap = 0
-        calls.append(call)
-        if len(calls) >= _FRAMES:
+        gap = gap + 1 if call is None else 0
+        if gap > 1:
             break
+        if call is not None:
+            calls.append(call)
+            end = at + 1
+    if is_cut or _is_of_another_time(lines, begin):
+        return (), end
     return tuple(calls), begin + 1
 
 
 def _is_of_another_time(lines: Sequence[str], begin: int) -> bool:
-    """Does the stack show where something was made or freed, long before?"""
+    """Does a stack show where something was made or freed, or another thread?"""
     return any(_EARLIER.search(line) is not None for line in lines[max(0, begin - 2) : begin])
 
 
@@ -202,7 +196,8 @@ def _call(line: str, form: int) -> NativeCall | None:
     if form < 0:
         is_addressed = form == _ANYBODYS and _ADDRESSED.match(line) is not None
         frame = frame_of_anybody(line, "") if is_addressed else frame_in(line)
-        is_word = frame is not None and _NO_NAMES.match(frame.call.function or "") is not None
+        name = frame.call.function if frame is not None else None
+        is_word = name is not None and (name[:1] == "/" or _NO_NAMES.match(name) is not None)
         return frame.call if frame is not None and not is_word else None
     match = _FORMS[form].match(line)
     if match is None or _NO_NAMES.match(match["function"].split(" ")[0]) is not None:

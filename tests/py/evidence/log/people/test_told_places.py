@@ -85,6 +85,39 @@ def place(text: str) -> str | None:
             "```\nThe kernel appears to have died. It will restart automatically.\n```\n",
             "import pool",
         ),
+        ("# python crash in libpool\n\nIt does so always.\n", "libpool"),
+        ("# [PoolView] SIGSEGV when testing its example\n\nI get it always.\n", "PoolView"),
+        ("# pool.take: segfault on start\n\nI get it always.\n", "pool.take"),
+        (
+            "# access violation at the end\n\nAccess violation when it ends.\n\n"
+            "pool270.bpl - Read of address 00000000\n",
+            "pool270.bpl",
+        ),
+        (
+            "# It crashes\n\nI cannot find how, but I get an Access Violation in the\n"
+            "`procedure TPool.Take(Block: TBlock);`\n",
+            "TPool.Take",
+        ),
+        (
+            "# AddressSanitizer: heap-buffer-overflow /src/pool.h:256:27 in TakeLong\n\n"
+            "We found it by fuzzing.\n",
+            "TakeLong",
+        ),
+        (
+            "# Fatal Python error: PyThreadState_Get: the function must be called with the GIL\n\n"
+            "I see it always.\n",
+            "PyThreadState_Get",
+        ),
+        ("# Segfault with pool\n\nIt happens when calling `.take()` here.\n" + FAULT, "take"),
+        (
+            "# It crashes\n\nThe error is triggered when I call one of the pool_abn functions.\n"
+            + FAULT,
+            "pool_abn",
+        ),
+        (
+            "# It crashes\n\nI get a core dump with d = pd.read_csv('a.csv') only.\n" + FAULT,
+            "pd.read_csv",
+        ),
         (
             "# It crashes\n\n```\nm.take(5)  # -> 5\nm.drop(2)  # -> segfault\n```\n" + FAULT,
             "m.drop",
@@ -106,6 +139,8 @@ def test_people_say_where(text: str, where: str) -> None:
         "# Crash in POOL_DEBUG mode with an out-of-date plugin\n" + FAULT,
         "# Crash in Makefile.mk\n" + FAULT,
         "# Crash when importing large files\n\nI use Python for it.\n" + FAULT,
+        "# [MacOS] SIGSEGV on start\n\nI get it always.\n",
+        "# Plugin crashes\n\nI see it crash with the newest plugin only.\n" + FAULT,
         "# R session aborts\n\nIt does, and nothing is told.\n",
         "# It crashes\n\nThe other one was idle in `pool_loop` until it was killed by me.\n"
         + FAULT,

@@ -58,6 +58,9 @@ def test_whatever_form_a_stack_has_it_shows_where(
     "shown",
     [
         "#53 0x00000001a1234567 in take ()\n#54 0x00000001a1234667 in serve ()",
+        "Thread 3:: io\n0   libpool.dylib \t0x00007fffde52fdc6 take + 10\n"
+        "1   libpool.dylib \t0x00007fffde52fdd6 serve + 10",
+        "previously allocated by thread T0 here:\n#0 take in libpool.so\n#1 serve in libpool.so",
         "Reading ld.so.1\nReading libpool.so.1",
         "poll at poll.c:12\nserve at serve.c:88",
         "pool.c:12: warning: unused variable a\npool.c:88: warning: unused variable b",
