@@ -23,7 +23,7 @@ from vllm_forensics.evidence.log.needles import Search, words
 from vllm_forensics.evidence.log.openers import Block, comes_first, open_block
 from vllm_forensics.evidence.log.own_prefix import OwnPrefixes
 from vllm_forensics.evidence.log.people import hearsay, titles
-from vllm_forensics.evidence.log.people.called_places import with_called_places
+from vllm_forensics.evidence.log.people.called_places import with_called_places, with_functions
 from vllm_forensics.evidence.log.people.hearsay import HEAD, Hearsay
 from vllm_forensics.evidence.log.people.setting import Setting
 from vllm_forensics.evidence.log.people.titles import clue_of_heading, is_defined
@@ -215,7 +215,7 @@ class _Scanner:
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(with_kernels(printed, text), text)
             printed = with_contained(with_labels(printed, text), text)
-            printed = with_told_programs(printed, text)
+            printed = with_functions(with_told_programs(printed, text), text)
         printed = self._hearsay.quoted(printed)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),

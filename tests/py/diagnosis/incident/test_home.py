@@ -84,3 +84,66 @@ def test_a_package_that_a_title_pins_is_the_place() -> None:
     death = _death("pip install pool==2.1.0 causes segmentation fault 11 upon import", "")
 
     assert death.module == "pool"
+
+
+def test_a_title_without_a_mark_is_read_as_one() -> None:
+    assert _death("Periodic SEGFAULT when reading blocks", "", "x").signal == "SIGSEGV"
+
+
+def test_of_several_that_left_with_a_status_the_root_cause_is_the_first() -> None:
+    death = _death(
+        "serve.py FAILED",
+        "Failures:",
+        "[1]:",
+        "  rank      : 1 (local_rank: 1)",
+        "  exitcode  : 1 (pid: 4243)",
+        "------------------------------------------------------------",
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  rank      : 0 (local_rank: 0)",
+        "  exitcode  : 1 (pid: 4242)",
+    )
+
+    assert death.pid == 4242
+
+
+def test_what_a_program_logs_of_its_settings_is_no_source_code() -> None:
+    death = _death(
+        "Pool check failed",
+        "",
+        "When I set `--blocks` it ends:",
+        "```",
+        "block_cache: n_blocks = 512, kind = 'q8', n_layer = 48, can_shift = 1",
+        "block_cache:        CPU buffer size = 208896.00 MiB",
+        "/opt/pool/src/block.c:88: POOL_ASSERT(block != NULL) failed",
+        "",
+        "block_cache: n_blocks = 256, kind = 'q8', n_layer = 48, can_shift = 1",
+        "block_cache:        CPU buffer size = 104448.00 MiB",
+        "```",
+    )
+
+    assert (death.file, death.cause.kind) == ("/opt/pool/src/block.c", CauseClass.ABORT_EXCEPTION)
+
+
+def test_a_macro_that_checks_is_no_place() -> None:
+    death = _death("pool-server aborts with POOL_ASSERT during warmup", "")
+
+    assert (death.name, death.function) == ("pool-server", None)
+    assert death.cause.kind is CauseClass.ABORT_EXCEPTION
+
+
+def test_a_broken_invariant_of_malloc_s_is_a_damaged_heap() -> None:
+    death = _death(
+        "python(4242,0x112519dc0) malloc: tiny_free_list_remove_ptr: Internal invariant broken "
+        "(next ptr of prev): ptr=0x7faf53bb10d0, prev_next=0x7fbf53bb10d0",
+        "python(4242,0x112519dc0) malloc: *** set a breakpoint in malloc_error_break to debug",
+    )
+
+    assert (death.name, death.pid) == ("python", 4242)
+    assert death.cause.kind is CauseClass.HEAP_CORRUPTION
+
+
+def test_a_name_that_the_text_calls_as_a_method_is_the_place() -> None:
+    death = _death("`scan_blocks` segfault on main", "", "import pool", 'pool.scan_blocks("a")')
+
+    assert (death.name, death.function) == (None, "scan_blocks")

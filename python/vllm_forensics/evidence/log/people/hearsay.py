@@ -34,7 +34,12 @@ from vllm_forensics.evidence.log.people.page import Page, is_printed
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.sentence_names import process_named, speaker_of
 from vllm_forensics.evidence.log.people.sentence_places import import_named, place_named
-from vllm_forensics.evidence.log.people.titles import defines_a_death, exception_in, title_of
+from vllm_forensics.evidence.log.people.titles import (
+    defines_a_death,
+    exception_in,
+    is_sentence_above,
+    title_of,
+)
 from vllm_forensics.evidence.log.people.works import (
     asks_for_more,
     is_commits,
@@ -129,7 +134,7 @@ class Hearsay:
             or any(map(is_labelled_a_wish, lines[:_FIRST]))
             or (title.is_marked and is_wish_or_change(title.text))
         )
-        if not title.is_marked:
+        if not title.is_marked and not is_sentence_above(title, lines):
             return None
         self._title = LogLine(title.number, "", title.text)
         clue = self._told_in(self._title, (DEATH, CRASH, MEMORY), Form.TITLE)
@@ -281,7 +286,8 @@ def _killed(crash: re.Match[str]) -> str | None:
 
     And of an `abort`, which the verb does not name.
     """
-    if crash[0].lower() == "abort" or _SAYS_WHY.match(crash.string, crash.start()) is not None:
+    word = crash[0].lower()
+    if word in {"abort", "aborts"} or _SAYS_WHY.match(crash.string, crash.start()) is not None:
         return "SIGABRT"
     is_killed = crash.re is MEMORY and _OF_MACHINE.search(crash.string) is not None
     return "SIGKILL" if is_killed else None

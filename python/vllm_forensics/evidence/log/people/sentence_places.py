@@ -29,6 +29,8 @@ _NAMED: Final = lazily(
     rf"[`\"']?(?:(?:[\w.~-]{{0,60}}/){{0,12}}(?P<library>{_LIBRARY})|(?P<function>{_FUNCTION}))"
 )
 _CALL: Final = lazily(r"[\w.]{1,80}\([^()]{1,80}\)")
+_MACRO: Final = lazily(r"(?:[A-Z\d]{1,20}_){1,4}(?:ASSERT|CHECK)(?:_\w{1,20})?$")
+"""By which a program checks itself; it may stand anywhere."""
 _PLACE: Final = lazily(
     r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|related to|"
     r"due to|using|executing|with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
@@ -70,7 +72,10 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
         found.append(_NAMED.match(text[:start], subject.start()))
     for match in filter(None, found):
         library, function = match["library"], match["function"]
-        if function is None or not (_FILE.match(function) or names_a_process(function)):
+        is_none = function is not None and (
+            _FILE.match(function) or _MACRO.match(function) or names_a_process(function)
+        )
+        if not is_none:
             called = _CALL.match(match.string, match.start("function")) if function else None
             if called is not None and (loaded := loaded_in(called[0])) is not None:
                 return loaded

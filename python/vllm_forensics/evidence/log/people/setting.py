@@ -79,7 +79,10 @@ _ENDING: Final = re.compile(
 """How only source code ends, and what only stands in it."""
 _LOGGED: Final = re.compile(
     r"[$>] |\S{1,40}@\S{1,40}[:~]|"
-    r"\s*(?:\(\w{1,60} pid=|\[?\d{4}-\d\d-\d\d|\{\"|\w{1,20} \d\d-\d\d \d\d:)"
+    r"\s*(?:\(\w{1,60} pid=|\[?\d{4}-\d\d-\d\d|\{\"|\w{1,20} \d\d-\d\d \d\d:|"
+    # llama.cpp: load_model: n_ctx = 512, n_batch = 8
+    r"\w{1,60}: {1,4}(?:[\w ]{1,40} = [^,=]{1,60}, ){1,3}\w{1,40} = |"
+    r"\w{1,60}: {1,20}[\w ]{1,60}= {1,8}[\d.]{1,16} [KMG]iB\b)"
 )
 _STOPS: Final = re.compile(
     rb"(?:^|[\s:\]-])(?:(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:SIG(?:TERM|INT)|signal (?:15|2)\b)|"

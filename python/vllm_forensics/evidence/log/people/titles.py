@@ -25,7 +25,7 @@ _OF_TEXT: Final = re.compile(
 )
 """Java's machine and V8 begin their own records so."""
 _SUBJECT: Final = re.compile(
-    r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?!Skip to )(?=[A-Za-z\[].{3,150}$)"
+    r"(?:(?:[Ss]ubject|[Tt]itle|[Ss]ummary): )?(?!Skip to )(?=`?[A-Za-z\[].{3,150}$)"
 )
 """A title without its mark: one line, and an empty one below; pages begin with a link as well."""
 _TRACKED: Final = re.compile(r"(?:Issue|Bug|Ticket) #?\d{1,8}\s*$")
@@ -34,6 +34,7 @@ _BARE: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,4}\W{0,4}")
 _ENDS_IN: Final = re.compile(r"\b(?:with|due to|by|because of):? (?:an? )?[`'\"]?$")
 _TITLE: Final = 3
 """So far from its beginning a page has its title."""
+_WORDS: Final = 3
 _DEFINES: Final = re.compile(
     r"(?i)\b(?:an?|the|called) \W{0,2}(?:bus error|segmentation (?:fault|violation)|segfault|"
     r"access violation|floating[ -]point exception|illegal instruction|"
@@ -65,6 +66,13 @@ def title_of(lines: Sequence[str]) -> Title:
     if match is None or below.strip() or is_printed(line):
         return Title(0, "", is_marked=False)
     return Title(number, line[match.end() :].rstrip("\r"), is_marked=match.end() > 0)
+
+
+def is_sentence_above(title: Title, lines: Sequence[str]) -> bool:
+    """Is it a title, though without its mark: words of nobody's log, and a text below?"""
+    is_long = len(title.text.split()) >= _WORDS and title.text.rstrip()[-1:] not in {":", ","}
+    below = any(line.strip() for line in lines[title.number :])
+    return is_long and below and BOOK.read(LogLine(title.number, "", title.text)) is None
 
 
 def clue_of_heading(line: LogLine) -> Clue | None:

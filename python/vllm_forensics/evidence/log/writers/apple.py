@@ -131,6 +131,15 @@ APPLE: Final = Family(
         ),
         Phrase(
             ClueKind.HEAP,
+            ": Internal invariant broken",
+            r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9})(?:,0x[0-9a-f]{1,16})?\) )?malloc: "
+            r"(?P<detail>\w{1,60}: Internal invariant broken.{0,120})",
+            "python(4242,0x1f2a3b4c0) malloc: tiny_free_list_remove_ptr: Internal invariant broken "
+            "(next ptr of prev): ptr=0x7fb2a495fa10, prev_next=0x7fc2a495fa10",
+            signal="SIGABRT",
+        ),
+        Phrase(
+            ClueKind.HEAP,
             " malloc: Heap corruption detected, ",
             r"(?:(?P<name>[\w.+-]{1,60})\((?P<pid>\d{1,9})(?:,0x[0-9a-f]{1,16})?\) )?malloc: "
             r"(?P<detail>Heap corruption detected, .{1,120})",
