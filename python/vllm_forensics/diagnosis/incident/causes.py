@@ -132,7 +132,8 @@ def hang(first: Clue, account: Sequence[Clue]) -> Cause | None:
     if first.kind is not ClueKind.HANG and told is None and not is_cut:
         return None
     # who waited for the others' work is not who kept it
-    sure = "atchdog" in first.text and first.source not in _OF_RANKS
+    others = (one for one in account if one.kind is ClueKind.HANG and one.writer != first.writer)
+    sure = "atchdog" in first.text and first.source not in _OF_RANKS and not any(others)
     return cause(
         CauseClass.HANG,
         told or first.detail or first.text,

@@ -253,13 +253,14 @@ def _is_consequence(clue: Clue, children: Sequence[Clue]) -> bool:
 def _most_telling(clues: Sequence[Clue]) -> Clue:
     """Of what others noticed: the innermost process, then what came first."""
 
-    def order(clue: Clue) -> tuple[bool, int, bool, bool, bool, bool, int]:
+    def order(clue: Clue) -> tuple[bool, int, bool, tuple[bool, ...], int]:
         inner = _INNER.get(role_of_clue(clue) or ProcessRole.UNKNOWN, 0)
         is_vague = clue.kind is ClueKind.HEARSAY and clue.signal is None
         # of several threads' stacks the one that ended all tells by what
         is_silent = clue.kind is ClueKind.STACK and bool(clue.native) and clue.signal is None
         is_echo = clue.kind is ClueKind.ECHO
         is_later = clue.kind is ClueKind.CHILD and not clue.is_root
-        return (clue.signal in ASKED, -inner, is_echo, is_vague, is_silent, is_later, clue.line)
+        is_weak = (is_vague, is_silent, clue.is_told, is_later)
+        return (clue.signal in ASKED, -inner, is_echo, is_weak, clue.line)
 
     return min(clues, key=order)

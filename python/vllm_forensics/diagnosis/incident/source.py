@@ -63,6 +63,8 @@ _THROWERS: Final = (
     # `assert failed: take pool.c:88`
     re.compile(rf"(?i:assert(?:ion)?) failed: (?P<function>{_NAMED}) $"),
 )
+_EMPHASIS: Final = re.compile(r"^_(?=\.{0,2}/)")
+"""Of a page that shows it slanted."""
 _FRAME: Final = re.compile(r"\s{0,8}#\d{1,3} ")
 _MEMBER: Final = re.compile(r"[\w~:<>]{1,160}$")
 _TEMPLATE: Final = re.compile(r"<[^<>]{0,200}>")
@@ -82,7 +84,7 @@ def _places(told: Sequence[Clue]) -> Iterator[NativeCall]:
             yield NativeCall(
                 function=told_there or _behind(words, match.end()) or _before(words, match),
                 module=None,
-                file=match["file"],
+                file=_EMPHASIS.sub("", match["file"]),
                 line=int(match["line"]),
             )
 

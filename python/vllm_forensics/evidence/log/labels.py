@@ -85,6 +85,11 @@ _CORE_OF: Final = re.compile(
     r"Corefile specified executable: \"(?:[^\s/\"]{0,100}/){0,20}(?P<name>[\w.+-]{1,60})\""
 )
 """dbx's, of the core that it opens."""
+_DEEPSPEED: Final = re.compile(
+    r".{0,60}\[launch\.py:\d{1,5}:sigkill_handler\] \['[^']{1,200}', '-u', "
+    r"'(?:[^'/]{0,100}/){0,12}(?P<name>[\w+-]{1,80}\.py)'"
+)
+"""DeepSpeed's, of what it had started where one of them failed."""
 _PROC_PID: Final = re.compile(r"\W{0,8}\"pid\" ?: ?(?P<pid>\d{1,9})\b")
 _APPLES: Final = re.compile(r"\s{0,4}Process: {1,20}(?P<name>\S[^\[\]:]{1,60}) \[\d{1,9}\]\s*$")
 """The first line of macOS's own report, of which somebody showed the stack before."""
@@ -128,8 +133,9 @@ def labelled_program(line: str) -> str | None:
     match = _FORM.match(line)
     if match is not None:
         return match["program"]
-    apples = _PROC_NAME.match(line) or _APPLES.match(line) or _CORE_OF.match(line)
-    return apples["name"] if apples is not None else None
+    forms = (_PROC_NAME, _APPLES, _CORE_OF, _DEEPSPEED)
+    told = next(filter(None, (form.match(line) for form in forms)), None)
+    return told["name"] if told is not None else None
 
 
 def with_labels(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:

@@ -40,7 +40,8 @@ LOGGERS: Final = Alternatives(
             # NCCL: host:42:43 [0] misc/shmutils.cc:71 NCCL WARN
             Alternative(
                 r"[\w.-]",
-                r"[\w.-]{1,64}:(?P<nccl>\d{1,9}):\d{1,9} \[\d{1,4}\] "
+                # a launcher's name of the host may stand before it
+                r"(?:[\w.-]{1,64}: )?[\w.-]{1,64}:(?P<nccl>\d{1,9}):\d{1,9} \[\d{1,4}\] "
                 r"(?:[\w./-]{1,120}:\d{1,6} )?(?=NCCL [A-Z])",
             ),
             # Zabbix: 18196:20260115:081245.123, padded to its width

@@ -76,6 +76,11 @@ _LAUNCHERS: Final = frozenset(
     {"gdb", "mpiexec", "mpirun", "orterun", "srun", "strace", "timeout", "valgrind"}
 )
 """What runs another program, whose path stands among the arguments."""
+_TRAINERS: Final = frozenset({"accelerate", "deepspeed", "horovodrun", "torchrun"})
+_SCRIPT: Final = re.compile(
+    r"\S{1,200} .{0,600}?(?<![\w=.-])(?:[\w./~+-]{0,200}/)?(?P<name>[\w+-]{1,80}\.py)(?=\s|$)"
+)
+"""What starts a script of Python's on every device, and the script."""
 _BESIDE: Final = re.compile(
     r".{1,300}?\s\./(?:[\w.+-]{1,60}/){0,10}(?P<name>[\w.+-]{1,60})(?=\s|$)"
 )
@@ -160,6 +165,9 @@ def program_of_command(command: str) -> str | None:
 def _program_of_one(command: str) -> str | None:
     prepared = _PREPARES.match(command)
     program = _PROGRAM.match(command, prepared.end() if prepared is not None else 0)
+    if program is not None and program["name"] in _TRAINERS:
+        script = _SCRIPT.match(command, program.start())
+        return script["name"] if script is not None else None
     if program is not None and program["name"] in _LAUNCHERS:
         return _launched(command[program.start() :])
     if program is None or program["name"].removesuffix(".sh") in _OTHERS:

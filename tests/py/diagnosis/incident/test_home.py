@@ -6,6 +6,7 @@ import pytest
 
 from vllm_forensics.diagnosis.incident.explain import explain_incidents
 from vllm_forensics.evidence.log.scan import parse_incident_log
+from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass, Death
 
 
@@ -147,3 +148,98 @@ def test_a_name_that_the_text_calls_as_a_method_is_the_place() -> None:
     death = _death("`scan_blocks` segfault on main", "", "import pool", 'pool.scan_blocks("a")')
 
     assert (death.name, death.function) == (None, "scan_blocks")
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "[rank3]:[E227 16:30:43.526290891 ProcessGroupNCCL.cpp:1785] [PG ID 2 PG GUID 3 "
+            "Rank 3] Exception (either an error or timeout) detected by watchdog at work: 32, last "
+            "enqueued NCCL work: 32, last completed NCCL work: 31.",
+            "Rank 3",
+        ),
+        ("Process 2 terminated with exit code 10, terminating remaining processes.", "Process 2"),
+        (
+            "CRITICAL 11-05 12:03:03 launcher.py:99] MQLLMEngine is already dead, terminating "
+            "server process",
+            "MQLLMEngine",
+        ),
+        (
+            "When starting the actor models in step 3, all the subprocess are killed, and exits "
+            "with return code = -9",
+            None,
+        ),
+        ("$ deepspeed src/tune.py --n 2\nFloating point exception (core dumped)", "tune.py"),
+        (
+            "# [BUG] exits with return code = -7\n\n[2026-01-15 08:12:45,982] [ERROR] "
+            "[launch.py:321:sigkill_handler] ['/usr/bin/python3', '-u', 'src/tune.py', '--local_ra",
+            "tune.py",
+        ),
+        ("the python3 interpreter is killed with the message: Illegal instruction", "python3"),
+    ],
+)
+def test_who_died_is_named_by_whom_its_own_words_or_its_launcher_name(
+    line: str, name: str | None
+) -> None:
+    assert _death(line).name == name
+
+
+def test_ray_tells_the_number_of_a_dead_worker_in_a_wrapped_line_too() -> None:
+    death = _death(
+        "2026-01-15 08:12:45,522 WARNING worker.py:1215 -- A worker died or was killed while "
+        "executing a task by an unexpecte",
+        "d system error. Worker IP address: 10.0.0.1 Worker port: 40679 Worker PID: 4242",
+    )
+
+    assert death.pid == 4242
+
+
+def test_what_nccl_could_not_begin_is_no_error_of_earlier_work() -> None:
+    death = _death(
+        "node-1: node-1:4242:4483 [4] transport/nvls.cc:245 NCCL WARN Cuda failure "
+        "'initialization error'"
+    )
+
+    assert (death.pid, death.cause.kind) == (4242, CauseClass.ENVIRONMENT)
+
+
+def test_of_ranks_that_waited_alike_none_is_proved_to_have_hung() -> None:
+    lines = [
+        f"[2026-01-15 08:12:45 TP{rank}] Watchdog timeout (self.watchdog_timeout=300)"
+        for rank in (4, 6, 1)
+    ]
+
+    assert _death(lines[0]).cause.certainty is Certainty.PROVED
+    assert _death(*lines).cause.certainty is Certainty.LIKELY
+
+
+def test_a_title_s_import_is_the_place_of_what_its_shell_tells() -> None:
+    death = _death("# import pools as ps: Illegal instruction (core dumped)", "", "Why?")
+
+    assert death.python_function == "import pools"
+
+
+def test_what_a_page_shows_slanted_is_a_file_without_its_mark() -> None:
+    death = _death(
+        "It returns error:",
+        "_./pool/util/launch.h:127] Check failed: blocks > 0 (-6 vs. 0)",
+        "Aborted (core dumped)_",
+    )
+
+    assert death.file == "./pool/util/launch.h"
+
+
+def test_a_function_of_who_noticed_a_death_is_no_place() -> None:
+    death = _death(
+        "# WorkerLostError billiard.pool in mark_as_worker_lost SIGNAL 11",
+        "",
+        "Traceback (most recent call last):",
+        '  File "/v/site-packages/billiard/pool.py", line 1264, in mark_as_worker_lost',
+        "    raise WorkerLostError(",
+        "billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 11 (SIGSEGV).",
+        "",
+        'Process "ForkPoolWorker-11" pid:4242 exited with "signal 11 (SIGSEGV)"',
+    )
+
+    assert (death.pid, death.function) == (4242, None)

@@ -227,7 +227,16 @@ class Hearsay:
                 name = name or next(filter(None, failing_named(self._title.text)), None)
                 signal = self._named(clue)
                 told = replace(clue, pid=pid, name=name, is_told=True, signal=signal)
+                told = self._with_import(told)
                 yield told if told.native else replace(told, native=self._place())
+
+    def _with_import(self, clue: Clue) -> Clue:
+        """The clue, with the import at which the title says that it was."""
+        death = DEATH.search(self._title.text) if clue.kind is ClueKind.SIGNAL else None
+        if death is None or clue.python or clue.native:
+            return clue
+        imported = import_named(self._title.text, death.start(), death.end())
+        return replace(clue, python=(imported,)) if imported is not None else clue
 
     def _named(self, clue: Clue) -> str | None:
         """The signal that the title gives itself beside glibc's words, which imply another."""

@@ -29,7 +29,15 @@ _PROCESS: Final = (
 )
 _PROGRAMS: Final = "containerd|dockerd|interpreter|kernel|ollama|raylet|server|sglang|vllm"
 """Such a word is a program's, as a subject and as an object."""
-_WHO: Final = lazily(rf"(?i)(?<![\w-])(?P<name>{_PROCESS})\b[^.;:]{{0,40}}:? ?$")
+_WHO: Final = lazily(
+    # behind a comma another may be the subject
+    rf"(?i)(?<![\w-])(?P<name>{_PROCESS})\b(?:(?!, (?:all |both )?(?:the|my|our|an?|its|every|each|"
+    r"some)\b)[^.;:]){0,40}:? ?$"
+)
+_INTERPRETER: Final = lazily(
+    r"(?i)\b(?P<language>python[\d.]{0,4}|ruby|perl|php|lua) interpreter\b"
+)
+"""Whose: its program is called like its language."""
 _WITHIN: Final = lazily(
     rf"(?i)[^.;:]{{0,20}}? (?:in|on) (?:the |an? )?(?:\w{{2,12}} )?[`\"']?"
     rf"(?P<name>{_PROCESS}|(?<=on the )(?:server|client))\b"
@@ -237,6 +245,9 @@ def process_named(crash: re.Match[str], *, is_verb: bool) -> str | None:
     A word of an address on the net is nobody.
     """
     name = _named_in(crash, is_verb=is_verb)
+    if name is not None and name.lower() == "interpreter":
+        language = _INTERPRETER.search(crash.string)
+        name = language["language"].lower() if language is not None else name
     if name is None or "://" not in crash.string:
         return name
     return name if name in _ADDRESS.sub(" ", crash.string) else None

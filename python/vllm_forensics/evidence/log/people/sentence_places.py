@@ -30,7 +30,7 @@ _NAMED: Final = lazily(
 )
 _CALL: Final = lazily(r"[\w.]{1,80}\([^()]{1,80}\)")
 _MACRO: Final = lazily(r"(?:[A-Z\d]{1,20}_){1,4}(?:ASSERT|CHECK)(?:_\w{1,20})?$")
-"""By which a program checks itself; it may stand anywhere."""
+"""By which a program checks itself, and may stand anywhere."""
 _PLACE: Final = lazily(
     r"(?i)\b(?:in|at|inside|within|during|when|calling|call(?:s|ed)? to|from|of|by|related to|"
     r"due to|using|executing|with|running|function|method|module|on(?! \w*(?:x86|arm|linux|win))) "
@@ -45,11 +45,12 @@ _NO_MODULE: Final = (
 _IMPORTED: Final = lazily(
     r"(?<![\w.])(?:from (?P<package>[a-z][\w.]{1,60}) import\b|"
     rf"import (?P<module>{_NO_MODULE}[a-z][\w.]{{1,60}})(?![\w-])|"
+    r"(?<![\w./-])(?P<passive>[a-z]\w{1,40}) (?:is|was|gets|got) imported\b|"
     r"importing (?:(?P<quote>[`'\"])(?P<quoted>[a-z][\w.]{1,60})(?P=quote)|"
     r"(?P<known>[a-z]\w{0,40}[._][\w.]{1,40}|[a-z]\w{1,40}(?= (?:module|package|library)\b))))"
 )
 """`import pool` as what crashed, or at what it did; who imports files says no module's name."""
-_MODULES: Final = ("package", "module", "quoted", "known")
+_MODULES: Final = ("package", "module", "quoted", "known", "passive")
 _NEAR: Final = 40
 """So far before a crash the package with a version stands that crashes."""
 _CALLED: Final = lazily(

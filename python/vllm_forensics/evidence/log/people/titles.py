@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.lines import LogLine
+from vllm_forensics.evidence.log.openers import open_block
 from vllm_forensics.evidence.log.people.crash_names import EXCEPTION
 from vllm_forensics.evidence.log.people.page import is_printed
 from vllm_forensics.evidence.log.phrases import clue_at
@@ -72,7 +73,13 @@ def is_sentence_above(title: Title, lines: Sequence[str]) -> bool:
     """Is it a title, though without its mark: words of nobody's log, and a text below?"""
     is_long = len(title.text.split()) >= _WORDS and title.text.rstrip()[-1:] not in {":", ","}
     below = any(line.strip() for line in lines[title.number :])
-    return is_long and below and BOOK.read(LogLine(title.number, "", title.text)) is None
+    line = LogLine(title.number, "", title.text)
+    return (
+        is_long
+        and below
+        and BOOK.read(line) is None
+        and open_block(line, None, is_stop=False) is None
+    )
 
 
 def clue_of_heading(line: LogLine) -> Clue | None:

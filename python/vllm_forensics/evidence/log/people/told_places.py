@@ -103,11 +103,15 @@ _WIDE: Final = 400
 
 
 def told_place(clues: Sequence[Clue], lines: Sequence[str]) -> _Place | None:
-    """Where people, or the statements that they show, say that it died."""
+    """Where people, or the statements that they show, say that it died.
+
+    A function that is on the stack of who noticed the death is none of the dead one's.
+    """
     lines = lines[:HEAD]
     libraries = libraries_of(lines)
+    others = {call.function for clue in clues if clue.of_another for call in clue.python}
     told = _told(clues, lines, libraries)
-    return next((place for place in told if place is not None), None)
+    return next((one for one in told if one is not None and one.function not in others), None)
 
 
 def _told(

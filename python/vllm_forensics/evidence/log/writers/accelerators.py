@@ -50,6 +50,15 @@ GPU: Final = Family(
         ),
         Phrase(
             ClueKind.HANG,
+            " detected by watchdog at work",
+            r"\[[^\]]{0,60}?(?P<name>Rank \d{1,20})\] {1,3}"
+            r"(?P<detail>(?:Exception \(either an error or timeout\)|failure) detected by watchdog "
+            r"at work.{0,120})",
+            "[PG ID 2 PG GUID 3 Rank 3] Exception (either an error or timeout) detected by "
+            "watchdog at work: 32, last enqueued NCCL work: 32, last completed NCCL work: 31.",
+        ),
+        Phrase(
+            ClueKind.HANG,
             "watchdog got stuck for ",
             r"(?:\[[^\]]{0,60}?(?P<name>Rank \d{1,20})\] )?"
             r"(?P<detail>ProcessGroupNCCL's watchdog got stuck for \d{1,9} seconds.{0,120})",
@@ -210,10 +219,16 @@ GPU: Final = Family(
             r"(?P<detail>Cuda failure (?:\d{1,20} )?'[^']{1,100}')",
             "NCCL WARN Cuda failure 'an illegal memory access was encountered' CUDA failure x",
         ),
+        Phrase(  # as after a fork: no work of the GPU's failed before
+            ClueKind.ENVIRONMENT,
+            "'initialization error'",
+            r"(?P<detail>Cuda failure (?:\d{1,20} )?'initialization error')",
+            "NCCL WARN Cuda failure 3 'initialization error'",
+        ),
         Phrase(
             ClueKind.GPU,
             "Cuda failure ",
-            r"(?P<detail>Cuda failure (?:\d{1,20} )?'[^']{1,100}')",
+            r"(?P<detail>Cuda failure (?:\d{1,20} )?'(?!initialization error)[^']{1,100}')",
             "NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
         ),
         Phrase(

@@ -28,6 +28,14 @@ VLLM: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            " is already dead",
+            r"(?P<name>\w{0,20}Engine) is already dead",
+            "CRITICAL 01-15 08:12:45 launcher.py:99] MQLLMEngine is already dead, terminating "
+            "server process",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             " died, exit code: ",
             r"Worker (?P<name>\w{1,60}) pid (?P<pid>\d{1,20}) died, exit code: "
             r"(?P<exit>-?\d{1,20})",

@@ -44,6 +44,14 @@ PYTHON: Final = Family(
             of_another=True,
         ),
         Phrase(
+            ClueKind.CHILD,
+            ", terminating remaining processes",
+            r"(?P<name>Process \d{1,5}) terminated with (?:exit code|signal) (?P<exit>\d{1,3}), "
+            r"terminating remaining processes",
+            "Process 2 terminated with exit code 10, terminating remaining processes.",
+            of_another=True,
+        ),
+        Phrase(
             ClueKind.ENVIRONMENT,
             "is killed by signal: Bus error",
             r"(?P<name>DataLoader worker) \(pid (?P<pid>\d{1,20})\) "
@@ -218,6 +226,13 @@ RAY: Final = Family(
             "A worker died or was killed while executing a task by an unexpected system error. "
             "Worker PID: 4242 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker "
             "unexpectedly exits with a connection error code 2. End of file.",
+            of_another=True,
+        ),
+        Phrase(  # before it told of what, and where a terminal wrapped it
+            ClueKind.CHILD,
+            " Worker PID: ",
+            r"Worker port: \d{1,5} Worker PID: (?P<pid>\d{1,20})\s*$",
+            "Worker IP address: 10.0.0.1 Worker port: 40679 Worker PID: 4242",
             of_another=True,
         ),
         Phrase(
