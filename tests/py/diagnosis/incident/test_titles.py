@@ -325,3 +325,32 @@ def test_fishs_word_in_a_sentence_names_what_it_ran() -> None:
     ).first_death
 
     assert death.name == "poolv"
+
+
+@pytest.mark.parametrize(
+    ("title", "name", "signal"),
+    [
+        ("EngineCore dies with SIGKILL", "EngineCore", "SIGKILL"),
+        ("poold gets SIGKILL after a minute", "poold", "SIGKILL"),
+        ("poold exited with a SIGKILL", "poold", "SIGKILL"),
+        ("Node crashes with JavaScript heap out of memory", None, None),  # it ends itself
+    ],
+)
+def test_a_title_tells_by_which_signal_it_died(
+    title: str, name: str | None, signal: str | None
+) -> None:
+    death = incident_of(f"# {title}", "", "No more is known.").first_death
+
+    assert (death.name, death.signal) == (name, signal)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "What happens if poold receives SIGKILL?",
+        "Allow to handle the case where a job exited with SIGKILL",
+        "Restart policy when a container gets SIGKILL",
+    ],
+)
+def test_a_question_about_a_signal_is_no_death(title: str) -> None:
+    assert incidents_of(f"# {title}", "", "See above.") == ()

@@ -39,6 +39,8 @@ DEATH: Final = re.compile(
     r"floating[ -]point exceptions?|signal \(?11\)?|signal=(?:SEGV|BUS|ILL|FPE|ABRT)|"
     rf"aborted(?=\W{{1,3}}core)|"
     rf"(?:oom[ -]?|(?:is|was|be|been|being|were|are|gets?|got|getting) )?{_KILLED}|"
+    r"(?:dies|died|exits|exited|crash(?:es|ed)|fail(?:s|ed)|end(?:s|ed)|terminate[sd]|receive[sd]|"
+    r"gets|got) (?:with |of |by |from |due to )?(?:an? )?(?:signal )?SIGKILL|"
     rf"oom[ -]?{_KILLED_MINE}|oom[ -]?kill(?:s|ing)|{KILLER}|"
     r"(?:is|was|been|being|were|are|gets?|got|getting) oom['\u2019]?e?d|"
     r"(?:exit|status|error|return)[ -](?:code|status)?\W{0,3}"
@@ -125,7 +127,7 @@ EXCEPTION: Final = re.compile(
 _VERB: Final = re.compile(
     r"(?i)(?:R.*(?:session|encounter).*|encounter.*|hangs?|hanging|hung|freezes|froze|frozen|deadlocked|stucks?|faults|faulted|faulting|"
     r"SEGV'?s|ILL'?s|crash(?:e?s|ed|ing)|dumps|dumped|core|dies?|died|"
-    rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*without.*|.*randomly.*|"
+    rf"dying|killed|abort(?:s|ed)?|panic\w+|.*unexpectedly.*|.*clos.*|.*SIGKILL|.*without.*|.*randomly.*|"
     r".*spontaneously.*|.*(?:itself|own)|exit.* with .*|.*unexpected|in .*loop\w*|"
     r".*loop(?:s|ed|ing)|"
     r".*(?:start|boot|stop)p?(?:s|ing)|stopped working|"

@@ -78,7 +78,7 @@ _BARE: Final = 6
 _SHORT: Final = 30
 """A text of so few lines is a message."""
 _OF_MACHINE: Final = re.compile(
-    r"(?i)^(?!.*\b(?:GPU|CUDA|VRAM|HIP|NPU|XPU|Metal)\b).*"
+    r"(?i)^(?!.*\b(?:GPU|CUDA|VRAM|JavaScript|heap|HIP|NPU|XPU|Metal)\b).*"
     r"(?:\b(?:pods?|containers?(?! (?:boot|start|image))|kubernetes|k8s|cgroups?|"
     r"memory limits?|nodes?|jvm|host|celery)\b|"
     r"\bOOM(?:'?ed\b|[ -]?kill))"
