@@ -147,6 +147,14 @@ _UNNUMBERED: Final = re.compile(r"[^\s:\[\]=#]{1,64} (?P<name>[^\s:\[\]=#]{1,64}
 _RANK: Final = re.compile(r"\[(?P<rank>(?:default|rank|Rank )\d{1,5})\]")
 # docker compose: api-1  |
 _SERVICE: Final = re.compile(r"(?:^| )(?!std(?:err|out))([a-z0-9][\w.-]{1,79}) {0,40}\|$")
+_TASK: Final = re.compile(r"\[(?:\d{1,6},)?(?P<task>\d{1,6})\]<std\w{3}>:")
+"""mpirun's and horovodrun's, of whom they started: [1,3]<stderr>:"""
+_LABEL: Final = re.compile(
+    r"(?:^| )\[((?![\w.-]*(?i:thread|pool-\d|logger|nio|exec-\d))(?:[\w.]{1,40}-){0,4}[\w.]{0,40}"
+    r"(?i:worker|server|engine|service|daemon|scheduler|agent|replica|shard|executor|actor)"
+    r"[\w.]{0,20}(?:-[\w.]{1,20}){0,2})\]:?$"
+)
+"""A launcher's, of what it started by its role: [worker-3], [inference-engine]"""
 _PLACE: Final = re.compile(r"\[?[\w./-]{1,80}:\d{1,6}\]:?")
 _WRITERS: Final = {
     "core.py": "EngineCore",
@@ -389,8 +397,11 @@ def _writer(tags: str) -> _Writer:
         )
     if unit is not None:
         return _Writer(pid, unit["name"], str(pid), "")
+    task = _TASK.search(tags)
+    if task is not None:
+        return _Writer(None, f"rank {task['task']}", None, tags)
     kept = [tag for tag in tags.split(" ") if tag not in _DROPPED and not _PLACE.fullmatch(tag)]
     rest = " ".join(kept)
-    named = (_RANK.search, _SERVICE.search, _DAEMON.search, _PROGRAM.match)
+    named = (_RANK.search, _SERVICE.search, _DAEMON.search, _PROGRAM.match, _LABEL.search)
     rank = next(filter(None, (find(rest) for find in named)), None)
     return _Writer(None, rank[1] if rank else None, None, rest)

@@ -38,7 +38,7 @@ _PREPARES: Final = re.compile(
     r"(?:(?:env|exec|nohup|time|catchsegv|\w{1,40}=\S{0,200}|"
     r"(?:sudo|doas)(?: -[ugp] \S{1,40}| -{1,2}[\w=-]{1,40}){0,6}|"
     r"(?:prime-run|optirun|gamemoderun|mangohud|heaptrack|unbuffer|dbus-run-session|wine(?:64)?|"
-    r"(?:ba|z|da)?sh)(?: -{1,2}[a-z]{1,12}){0,3}|"
+    r"(?:/(?:usr/)?bin/)?(?:ba|z|da)?sh)(?: -{1,2}[a-z]{1,12}){0,3}|"
     r"(?:ulimit|export|cd|source) [^&;]{1,120}(?:&&|;)|"
     r"(?:uv|poetry|pipenv|pdm|rye|hatch) run|(?:bundle|stack|cabal|poetry|opam) exec(?: --)?|"
     r"(?:flatpak|snap|cabal|swift) run(?: -{1,2}\S{1,80}){0,9}|"
@@ -111,6 +111,13 @@ _PATH: Final = re.compile(
     r"(?:[\w./<>=,~@%+-]{1,200} ){0,40}[\w./<>=,~@%+-]{1,200})$"
 )
 """A shell's trace of what it runs, and a path with its options, alone in a line."""
+_SAID: Final = re.compile(
+    r"\W{0,8}(?i:running|executing|launching|starting|command(?: line)?|cmd)(?i: command)?: {1,3}"
+    r"[`'\"]?(?P<command>(?:(?:~|\.{1,2})?/[\w./+-]{1,160}|(?:[\w+-]{1,60}/){1,8}[\w+-]{1,60}|"
+    r"(?:python|pypy|node|ruby|java|perl|php|julia|Rscript|pytest)[\d.]{0,4})"
+    r"(?: [^`'\"\n]{1,300})?)[`'\"]?$"
+)
+"""What a script or a test's driver says that it runs: `Running: /opt/pool/serve --port 80`."""
 _STEP: Final = re.compile(
     r"(?:##\[group\])?Run (?P<command>"
     r"(?:(?:python|pypy|node|ruby|java|perl|php|julia|Rscript|pytest)[\d.]{0,4}|"
@@ -118,9 +125,22 @@ _STEP: Final = re.compile(
 )
 """A step of a CI runner, as it tells what it runs."""
 _RAN: Final = re.compile(
+    r"(?:time )?(?:/bin/(?:ba)?sh -c [\"']?)?"
     r"(?P<command>\.{1,2}/(?:[\w.+-]{1,60}/){0,8}[\w+-]{1,60}(?: [\w./\"'-].{0,300})?)$"
 )
 """What make tells of a command that is a path alone."""
+_QUOTED: Final = re.compile(
+    r"(?i:\b(?:command|process|program|binary|executable|cmd|script)):? {0,2}[\"'`]"
+    r"(?P<command>[^\"'`]{1,300})[\"'`]|"
+    r"\bfor command (?P<bare>/\S{1,200}(?: [^()]{1,200})?) \(exited"
+)
+"""What a parent says that it had started, in the line in which it tells of its end."""
+_TIMED: Final = re.compile(r"\s{1,8}Command being timed: \"(?P<command>[^\"]{1,400})\"")
+_NPMS: Final = re.compile(
+    r"npm (?:ERR!|error) command (?:sh|cmd|bash)(?:\.exe)? \S{2,5} (?P<command>.{1,300})$"
+)
+_RIGHT_BELOW: Final = 8
+"""So far below GNU's time and npm tell what they had started."""
 _RIGHT_ABOVE: Final = 2
 _REACH: Final = 60
 """So far above a death its program was started."""
@@ -145,7 +165,7 @@ def started_at_prompt(lines: Sequence[str], at: int) -> str | None:
         if match is not None:
             name = program_of_command(match["command"])
             return name if name is None or typed is not None else somebody(name)
-        for form in (_ECHOED, _ANNOUNCED, _STEP, _TRACED, _PATH):
+        for form in (_ECHOED, _ANNOUNCED, _SAID, _STEP, _TRACED, _PATH):
             if (said := form.match(line)) is not None:
                 name = program_of_command(said["command"])
                 return somebody(name) if name is not None else None
@@ -190,6 +210,31 @@ def with_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> 
         replace(clue, name=started_at_prompt(text, clue.line - 1)) if is_nameless(clue) else clue
         for clue in clues
     ]
+
+
+def with_commands(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]) -> list[Clue]:
+    """The clues; of what a parent tells, with the command that it says it had started."""
+    found = [_commanded(clue, lines) if _is_nameless_child(clue) else None for clue in clues]
+    return [
+        clue if name is None else replace(clue, name=name)
+        for clue, name in zip(clues, found, strict=True)
+    ]
+
+
+def _is_nameless_child(clue: Clue) -> bool:
+    return clue.kind is ClueKind.CHILD and clue.name is None and not clue.is_told
+
+
+def _commanded(clue: Clue, lines: Callable[[], Sequence[str]]) -> str | None:
+    """In its own line, or in one that the same parent writes below."""
+    quoted = _QUOTED.search(clue.text)
+    if quoted is not None:
+        return program_of_command(quoted["command"] or quoted["bare"])
+    for line in lines()[clue.line : clue.line + _RIGHT_BELOW]:
+        below = _TIMED.match(line) or _NPMS.match(line)
+        if below is not None:
+            return program_of_command(below["command"])
+    return None
 
 
 def is_nameless(clue: Clue) -> bool:

@@ -29,7 +29,7 @@ from vllm_forensics.evidence.log.people.setting import Setting
 from vllm_forensics.evidence.log.people.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.people.told_places import told_place
 from vllm_forensics.evidence.log.people.told_programs import with_told_programs
-from vllm_forensics.evidence.log.prompts import with_programs
+from vllm_forensics.evidence.log.prompts import with_commands, with_programs
 from vllm_forensics.evidence.log.records import Record
 from vllm_forensics.evidence.log.sanitized import SanitizedPart
 from vllm_forensics.evidence.log.signs_of_life import SignsOfLife
@@ -211,6 +211,7 @@ class _Scanner:
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), text)
         printed = with_messages(with_sources(printed, text), text)
+        printed = with_commands(printed, text)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(with_kernels(printed, text), text)

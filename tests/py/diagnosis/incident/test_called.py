@@ -57,7 +57,7 @@ def death(log: str) -> Death:
         ("Unhandled exception at 0x000000007057AD90 (Pool.dll) in Poolview.exe.dmp: 0xC0000005: "
          "Access violation reading location 0x0000000000000008.", "Poolview.exe", SURE),
         ("../pool/tests/test_take.py ..Fatal Python error: Segmentation fault", "python", SURE),
-        ("# Exception: process 0 terminated with signal SIGABRT", None, None),
+        ("# Exception: process 0 terminated with signal SIGABRT", "process 0", LIKELY),
         ("# PoolGroup.quantile segfaults", None, None),
         # a script that tells of its child
         ("# entrypoint.sh Illegal instruction\n\n"

@@ -333,7 +333,7 @@ def test_fishs_word_in_a_sentence_names_what_it_ran() -> None:
         ("EngineCore dies with SIGKILL", "EngineCore", "SIGKILL"),
         ("poold gets SIGKILL after a minute", "poold", "SIGKILL"),
         ("poold exited with a SIGKILL", "poold", "SIGKILL"),
-        ("Node crashes with JavaScript heap out of memory", None, None),  # it ends itself
+        ("Node crashes with JavaScript heap out of memory", "Node", None),  # it ends itself
     ],
 )
 def test_a_title_tells_by_which_signal_it_died(

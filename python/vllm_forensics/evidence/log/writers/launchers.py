@@ -44,7 +44,7 @@ BATCH: Final = Family(
                 needle,
                 r"(?P<detail>[Dd]etected "
                 # in one sentence with srun's own line
-                r"(?=.{0,300}?\b(?P<name>task)s? [\d,-]{1,20}: Out Of Memory|)"
+                r"(?=.{0,300}?\b(?P<name>tasks? [\d,-]{1,20}): Out Of Memory|)"
                 r"\d{1,20} oom[_-]kill event.{0,160})",
                 f"slurmstepd: error: Detected 1 {needle}(s) in StepId=42.batch cgroup.",
                 signal="SIGKILL",
@@ -55,7 +55,7 @@ BATCH: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "srun: error: ",
-            r"(?P<name>task)s? [\d,-]{1,200}: (?P<signal>Segmentation fault|Bus error|"
+            r"(?P<name>tasks? [\d,-]{1,200}): (?P<signal>Segmentation fault|Bus error|"
             r"Illegal instruction|"
             r"Floating point exception|Aborted|Killed)",
             "srun: error: node1: task 3: Segmentation fault (core dumped)",
@@ -64,7 +64,7 @@ BATCH: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "srun: error: ",
-            r"(?P<name>task)s? [\d,-]{1,200}: (?P<detail>Out Of Memory)",
+            r"(?P<name>tasks? [\d,-]{1,200}): (?P<detail>Out Of Memory)",
             "srun: error: node1: task 3: Out Of Memory",
             signal="SIGKILL",
             of_another=True,

@@ -92,7 +92,7 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "terminated with signal SIG",
-            r"process (?P<name>\d{1,20}) terminated with signal (?P<signal>SIG\w{1,60})",
+            r"(?P<name>process \d{1,20}) terminated with signal (?P<signal>SIG\w{1,60})",
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal "
             "SIGSEGV",
             of_another=True,
@@ -130,7 +130,7 @@ PYTHON: Final = Family(
         Phrase(
             ClueKind.CHILD,
             "xitcode",
-            r"failed \(exitcode: (?P<exit>-?\d{1,20})\) local_rank: \d{1,20} \(pid: "
+            r"failed \(exitcode: (?P<exit>-?\d{1,20})\) (?P<name>local_rank: \d{1,20}) \(pid: "
             r"(?P<pid>\d{1,20})\)",
             "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) "
             "local_rank: 0 (pid: 4242) of binary: /usr/bin/python3",
