@@ -26,6 +26,7 @@ _NOBODYS: Final = re.compile(
     # a machine on the net; a package with its version; a file of source code, or of tests
     r"(?:[\w-]+\.){1,6}(?:com|org|net|io|edu|gov)|[\w.+-]+-\d+\.\d[\w.]*-\d[\w.]*|"
     r"(?i:[\w.+-]+\.(?:c|cc|cpp|cxx|cu|h|hpp|rs|go|java|swift|yml|yaml|json|toml|md|txt|log))|"
+    r"(?i:[\w.+-]+\.(?:dll|dylib|so(?:\.\d+)*))|"
     r"test_\w+\.py|\w+_test\.py|(?i:(?:hw)?[auktml]{1,2}san|gpt-?neox)"
 )
 """No process is called so, unless a record of its own says it."""

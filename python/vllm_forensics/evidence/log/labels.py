@@ -120,9 +120,17 @@ _CALLED: Final = re.compile(
     r"(?:[\w.]{0,40}\.)?CalledProcessError: Command [\['\"]{1,3}(?P<command>[^'\"]{1,300})"
 )
 """Python's, of the shell's command that failed: whose death the shell told above."""
+_TARGET: Final = re.compile(
+    r".{0,80}\bmake(?:\[\d{1,3}\])?: \*\*\* \[(?:[^\]:]{1,120}:\d{1,6}: )?(?:[^\]/]{1,80}/){0,12}"
+    r"(?P<target>(?!(?:all|default|build|install)\])[\w-]{2,60})\] "
+)
+"""What make was to bring about: it has the name of what ran, and no object's or library's."""
+_FAILED: Final = re.compile(r"(?:\d{1,4}: )?FAIL: (?P<test>[\w.-]{1,60}) ?$")
+"""Below a shell's word, of the test that it ran."""
 _IMPORTS: Final = re.compile(r"(?:import '[\w.]{1,80}' # <|# extension module ')")
 """What an interpreter tells that was asked to be verbose."""
 _LABELS: Final = (_TASK, _PROGRAM, _PATH, _FIELD, _THREAD, _OBJECT, _ARGUMENTS, _ANDROIDS)
+_RIGHT_BELOW: Final = 2
 _REACH: Final = 14
 """So many lines such a record has, above the signal and below."""
 _OF_RECORDS: Final = {ClueKind.SIGNAL, ClueKind.ABORT, ClueKind.HEAP, ClueKind.CHILD}
@@ -179,13 +187,19 @@ def _named(clue: Clue, lines: Sequence[str]) -> Clue:
     if clue.source == "macOS" and '"' in clue.text:
         return _of_apples(clue, lines, at)
     name = _labelled(lines, at) or _of_wine(clue, lines, at) or _of_json(lines, at)
-    called = _called(lines, at) if name is None else None
+    called = _called(clue, lines, at) if name is None else None
     is_elsewhere = clue.is_named_elsewhere or called is not None
     return replace(clue, name=name or called, is_named_elsewhere=is_elsewhere)
 
 
-def _called(lines: Sequence[str], at: int) -> str | None:
-    """The program of the shell's command that an exception below says had failed."""
+def _called(clue: Clue, lines: Sequence[str], at: int) -> str | None:
+    """What make ran, a test that failed, or a command that an exception below says had failed."""
+    target = _TARGET.match(clue.text)
+    if target is not None:
+        return target["target"]
+    tests = map(_FAILED.match, lines[at + 1 : at + 1 + _RIGHT_BELOW])
+    if clue.source == "the shell" and (test := next(filter(None, tests), None)) is not None:
+        return test["test"]
     below = filter(None, map(_CALLED.match, lines[at + 1 : at + 1 + _REACH]))
     called = next(below, None)
     return program_of_command(called["command"]) if called is not None else None

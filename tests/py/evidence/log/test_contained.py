@@ -93,3 +93,20 @@ def test_a_trace_of_the_shell_tells_what_was_run(line: str, name: str | None) ->
     first = death(f"{line}\nreading\nSegmentation fault (core dumped)\n")
 
     assert first.name == name
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("make: *** [runtest] Aborted (core dumped)", "runtest"),
+        ("make[2]: *** [Makefile:12: pool/take_test] Error 139", "take_test"),
+        ("make: *** [all] Error 139", None),
+        ("make: *** [Makefile:12: pool/take.o] Error 139", None),
+        (
+            '../test-driver: line 107: 31153 Aborted  (core dumped) "$@"\nFAIL: take_test',
+            "take_test",
+        ),
+    ],
+)
+def test_who_runs_tests_names_what_it_ran(line: str, name: str | None) -> None:
+    assert death(f"{line}\n").name == name

@@ -35,7 +35,7 @@ _IN_PROGRAM: Final = lazily(
 _HOST: Final = lazily(
     r"(?i)(?<![\w./-])(?P<name>python|ruby|perl|php|lua|julia|node|java|tcl|octave|matlab)"
     r"(?: ?\d(?:\.\d{1,3}){0,2})? "
-    r"(?:(?:c|c\+\+|cython|native|rust) )?(?:extension|binding|module|wrapper|package|script|"
+    r"(?:(?:c|c\+\+|cython|native|rust) )?(?:extension|binding|module|wheel|wrapper|package|script|"
     r"program|code|process|interface|client|sdk|api|example)s?(?![\w-])"
 )
 """`Python 3 extension segfaults`: what runs it died."""

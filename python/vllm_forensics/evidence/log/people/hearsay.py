@@ -87,7 +87,8 @@ _OF_MACHINE: Final = re.compile(
 _OF_SERVERS: Final = ("stops", "starting", "starts", "stopping", "booting", "boots")
 """A video stops as well, and keeps starting."""
 _SERVER: Final = re.compile(
-    rf"(?i)(?:\b(?:{KINDS})s?|[a-z]{{2,20}}(?:server|d))[`\"']? (?:\w{{2,12}} ){{0,2}}$"
+    rf"(?i)(?:\b(?:{KINDS})s?|[a-z]{{2,20}}(?:server|d)|\W{{0,3}}[a-z]{{2,20}}(?:[_-][a-z]{{2,20}})"
+    r"{1,3})[`\"']? (?:\w{2,12} ){0,2}$"
 )
 """Who runs until he is stopped, right before the verb."""
 _SAYS_WHY: Final = re.compile(r"(?i)fatal python error: \w")
@@ -324,7 +325,8 @@ def _is_explained(lines: Sequence[str]) -> bool:
 
 
 def _clue(line: LogLine, match: re.Match[str]) -> Clue:
-    place = place_named(line.text, match.start(), match.end())
+    is_servers = match.re is CRASH and match[0].lower().endswith(_OF_SERVERS)  # no function starts
+    place = None if is_servers else place_named(line.text, match.start(), match.end())
     imported = import_named(line.text, match.start(), match.end()) if place is None else None
     pid = _PID.search(line.text)
     return replace(

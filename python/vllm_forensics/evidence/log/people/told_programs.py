@@ -62,9 +62,11 @@ _ALONE: Final = lazily(
 _DONE: Final = lazily(
     r"(?i)\b(?:when(?:ever)?|while|after|by|upon|on|if|once) (?:I |we |you )?(?:try(?:ing)? to )?"
     r"(?:run(?:ning|s)?|start(?:ing|ed)?|launch(?:ing|ed)?|exit(?:ing|ed)?|quit(?:ting)?|"
-    r"execut(?:e|ed|ing)|invok(?:e|ed|ing)) (?:the |my )?"
+    r"execut(?:e|ed|ing)|invok(?:e|ed|ing)) (?:the |my )?(?:\w{2,30}['\u2019]s )?"
     r"(?:`(?P<quoted>[a-z][\w.+-]{1,40})`|(?P<name>[a-z][\w+-]{2,40}(?:\.exe)?)"
-    r"(?= ?[,;:]|[.!]?\s|[.!]?$))"
+    r"(?= ?[,;:]|[.!](?:\s|$)|\s*$| -| (?:with|on|in|from|using|under|as|and|but|it|I|we|you|at|"
+    r"for|to|after|before|via|inside|by|or|the|an?|then|while|when|if|again|multiple|several|locally|"
+    r"directly|manually|normally|there|this|that|my|all|also|only|without|alone|now|of)\b))"
 )
 """`when exiting poold`: with a word for what is done with programs alone."""
 _STEP: Final = lazily(
@@ -83,6 +85,8 @@ _IMPORTED: Final = lazily(
 )
 """Where anything is imported, what the page is of may be, and its importer died."""
 _LONG: Final = 4
+_COMMON: Final = {"node", "python", "docker", "linux", "android", "react", "rust", "java", "kube"}
+"""A first part of many projects' names, and not what theirs is called."""
 _SHELL: Final = "the shell"
 """It tells the number of whom it started, and no name."""
 _TOP: Final = 3
@@ -181,6 +185,7 @@ def _own(name: str, owner: str) -> re.Pattern[str]:
     """Where the program that a page is of is called by its name, and as one."""
     wholes = (name, owner)
     names = {one for whole in wholes for one in (whole, re.split(r"[-._]", whole)[0])}
+    names -= {one for one in names if one.lower() in _COMMON and one not in wholes}
     known = sorted((one for one in names if len(one) >= _LONG), key=len, reverse=True)
     word = "|".join(map(re.escape, known)) or "(?!)"
     return re.compile(

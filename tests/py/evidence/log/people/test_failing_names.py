@@ -114,3 +114,24 @@ def test_nodes_report_of_a_full_heap_is_its_end() -> None:
 
     assert (first.name, first.signal) == ("node", "SIGABRT")
     assert first.name_certainty is Certainty.LIKELY
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (
+            "# Segmentation fault when running TFLite's take_model\n\nOf take_model 2.\n",
+            "take_model",
+        ),
+        ("# I get a segfault when running TFPool take\n\nIt is TFPool 2.1.\n", None),
+        ("# libpool.so crash on Android\n\nIt was built today.\n", None),
+        (
+            "# take_exporter keeps restarting with much traffic\n\nIt just happens.\n",
+            "take_exporter",
+        ),
+    ],
+)
+def test_what_is_run_is_a_program_and_no_library(text: str, name: str | None) -> None:
+    first = explain_incidents(parse_incident_log([text.encode()]), "log")[0].first_death
+
+    assert first.name == name
