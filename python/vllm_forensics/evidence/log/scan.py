@@ -25,6 +25,7 @@ from vllm_forensics.evidence.log.own_prefix import OwnPrefixes
 from vllm_forensics.evidence.log.people import hearsay, titles
 from vllm_forensics.evidence.log.people.called_places import with_called_places, with_functions
 from vllm_forensics.evidence.log.people.hearsay import HEAD, Hearsay
+from vllm_forensics.evidence.log.people.no_programs import without_libraries
 from vllm_forensics.evidence.log.people.setting import Setting
 from vllm_forensics.evidence.log.people.titles import clue_of_heading, is_defined
 from vllm_forensics.evidence.log.people.told_places import told_place
@@ -211,12 +212,14 @@ class _Scanner:
         clues.sort(key=lambda clue: clue.line)
         printed = with_apples_faults(self._setting.printed(clues), text)
         printed = with_messages(with_sources(printed, text), text)
+        printed = without_libraries(printed, text(HEAD))
         printed = with_commands(printed, text)
         seen = self._lives.seen()
         if not seen:  # among several the command above does not tell which one
             printed = with_programs(with_kernels(printed, text), text)
             printed = with_contained(with_labels(printed, text), text)
-            printed = with_functions(with_told_programs(printed, text), text)
+            printed = without_libraries(with_told_programs(printed, text), text(HEAD))
+            printed = with_functions(printed, text)
         printed = self._hearsay.quoted(printed)
         return IncidentReading(
             clues=tuple(map(self._lives.without_pipe, printed)),

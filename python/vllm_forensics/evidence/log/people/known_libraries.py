@@ -65,8 +65,7 @@ def libraries_of(lines: Iterable[str]) -> dict[str, str]:
     """The libraries' names, each by the same in small letters, in the order of the text."""
     found: dict[str, str] = {}
     lines = [line[:_LONGEST] for line in lines]
-    is_pythons = any(_PYTHON.search(line) is not None for line in lines)
-    forms = (*_USED, _SAID) if is_pythons else _USED
+    forms = (*_USED, _SAID) if is_pythons(lines) else _USED
     for line in lines:
         told = _USED if _PARTLY.search(line) is not None else forms
         for match in (one for form in told for one in form.finditer(line)):
@@ -74,6 +73,18 @@ def libraries_of(lines: Iterable[str]) -> dict[str, str]:
                 if name.lower() not in _NONE:
                     found.setdefault(name.lower(), name)
     return found
+
+
+def imported_in(lines: Iterable[str]) -> frozenset[str]:
+    """The libraries that statements of the text import, in small letters."""
+    forms = _USED[:2]
+    found = (one["name"] for line in lines for form in forms for one in form.finditer(line[:400]))
+    return frozenset(name.lower() for name in found) - _NONE
+
+
+def is_pythons(lines: Iterable[str]) -> bool:
+    """Is it a text about Python?"""
+    return any(_PYTHON.search(line[:_LONGEST]) is not None for line in lines)
 
 
 def _names(match: re.Match[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
@@ -37,6 +38,15 @@ _HERE: Final = lazily(
     r"(?:\w{1,30} ?= ?)?"
 )
 """Behind such a word a place may stand."""
+_ABROAD: Final = lazily(
+    r"(?P<word>\u6267\u884c\u5230|\u8fd0\u884c\u5230|\u8c03\u7528|\u5bfc\u5165|\u52a0\u8f7d|\u4f7f\u7528)\s{0,2}"
+    r"(?:\w{1,30} ?= ?)?"
+)
+"""The same in Chinese, where no blank parts them."""
+_PARTS: Final = (
+    r"codegen|compiler|parser|renderer|backend|runtime|allocator|decoder|encoder|loader|interpreter"
+)
+"""What a program or a library consists of, behind the name of what does it."""
 _QUOTE: Final = r"[`\"'\u201c]{0,2}"
 _KIND_FIRST: Final = lazily(
     rf"(?i)(?:(?P<library>{_OF_LIBRARIES})|(?P<function>{_OF_FUNCTIONS})) "
@@ -72,6 +82,9 @@ _SNAKE: Final = lazily(
 )
 _LONG_SNAKE: Final = lazily(
     r"(?P<name>_{0,3}[a-z][a-z0-9]{0,30}(?:_[a-z0-9]{1,30}){2,8})(?![\w.:/=-]*[\w/=])"
+)
+_PART: Final = lazily(
+    rf"[`\"']?(?P<name>[A-Z][\w+-]{{2,40}})[`\"']?(?: [A-Z]{{2,6}})? (?:{_PARTS})(?![\w-])"
 )
 _FREE: Final = {"using": (_LONG_SNAKE,), "on": (_QUOTED,)}
 _KNOWN: Final = lazily(r"[`\"']{0,2}(?P<name>[A-Za-z][\w-]{1,50})(?=[`\"',;:)?!]{0,3}(?:[ .]|$))")
@@ -123,8 +136,9 @@ Found = tuple[NativeCall, bool]
 
 def places_in(clause: str, libraries: Mapping[str, str]) -> Iterator[Found]:
     """What a clause names behind its words of place, in order."""
-    for here in _HERE.finditer(clause):
-        found = _at(clause, here.end(), here["word"].lower(), libraries)
+    for here in chain(_HERE.finditer(clause), _ABROAD.finditer(clause)):
+        word = here["word"].lower() if here["word"].isascii() else "calling"
+        found = _at(clause, here.end(), word, libraries)
         if found is not None:
             yield found
 
@@ -182,6 +196,9 @@ def _code_at(text: str, start: int, word: str, libraries: Mapping[str, str]) -> 
         if name.lower() in libraries:
             return NativeCall(function=None, module=libraries[name.lower()]), True
         return NativeCall(function=name, module=None), True
+    part = _PART.match(text, start) if is_near else None
+    if part is not None and _GENERIC.match(part["name"]) is None:
+        return NativeCall(function=None, module=part["name"]), True
     known = _KNOWN.match(text, start)
     if known is not None and known["name"].lower() in libraries:
         return NativeCall(function=None, module=libraries[known["name"].lower()]), True

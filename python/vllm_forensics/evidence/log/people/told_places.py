@@ -10,8 +10,10 @@ from typing import Final
 
 from vllm_forensics.evidence.lazily import lazily
 from vllm_forensics.evidence.log.people.crash_names import CRASH, DEATH, HEAP
+from vllm_forensics.evidence.log.people.doubt import is_doubted_in_chinese
 from vllm_forensics.evidence.log.people.known_libraries import libraries_of
 from vllm_forensics.evidence.log.people.named_places import place_at, places_in
+from vllm_forensics.evidence.log.people.no_names import is_kind_of_end, somebody
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
 from vllm_forensics.evidence.log.people.statements import (
@@ -99,6 +101,18 @@ _NOTED: Final = lazily(
 """`pool.take(3)  # crashes`"""
 _SHORT: Final = lazily(r"[A-Z][a-z]{1,12}(?: \w{1,12}){1,5} ?:\s*")
 """`The notebook dies:`"""
+_AT_WORD: Final = lazily(
+    r"(?i)s?(?: (?:happens|occurs|happening|caused))? "
+    r"(?:in|on|at|when calling|when using|with|by|from) "
+    r"(?:the )?[`\"']?(?P<name>[A-Za-z_]\w{2,40})\b"
+)
+_WORD: Final = lazily(
+    r"(?:^|[\]:.!?] )[`\"']?(?P<name>[A-Za-z_]\w{2,40})[`\"']? "
+    r"(?:(?:function|method|call|causes|causing|gives|leads to|results in|triggers) (?:an? )?)?$"
+)
+_SHORTEST: Final = 5
+"""Of so many letters a function's name is no other word by chance."""
+_IDEOGRAPHS: Final = lazily(r"[\u4e00-\u9fff]{2}")
 _WIDE: Final = 400
 
 
@@ -128,7 +142,7 @@ def _told(
     ]
     for at in sentences:
         for crash in _crashes(lines[at]):
-            if is_reported(crash, Form.MESSAGE) or is_mine(lines[at]):
+            if _is_told(crash):
                 yield _beside(crash, libraries)
     ends = {clue.line - 1 for clue in clues if clue.kind is not ClueKind.STACK}
     ends |= {at for at, line in enumerate(lines) if _crashes(line)}
@@ -141,9 +155,18 @@ def _told(
     told = [at for at in sentences if any(_crashes(lines[at]))]
     yield from (shown_beside(lines, at) for at in told)
     if title.is_marked:
+        yield _called(title.text[:_LONGEST], lines)
         yield _of_mark(title.text[:_LONGEST])
     if title.is_marked and any(_crashes(title.text)) and _IMPORTS.search(title.text) is not None:
         yield _imported(lines, libraries)
+
+
+def _is_told(crash: re.Match[str]) -> bool:
+    """Does a sentence tell of a crash, in English or in Chinese?"""
+    if is_reported(crash, Form.MESSAGE) or is_mine(crash.string):
+        return True
+    is_abroad = _IDEOGRAPHS.search(crash.string) is not None
+    return is_abroad and not is_doubted_in_chinese(crash.string)
 
 
 def _is_sentence(line: str) -> bool:
@@ -186,6 +209,23 @@ def _of_mark(title: str) -> _Place | None:
     if mark is None:
         return None
     return NativeCall(function=(mark["tag"] or mark["name"]).removesuffix("()"), module=None)
+
+
+def _called(title: str, lines: Sequence[str]) -> _Place | None:
+    """What a title names by a plain word that the text calls as a function."""
+    for crash in _crashes(title):
+        behind, before = _AT_WORD.match(title, crash.end()), _WORD.search(title[: crash.start()])
+        for match in (before, behind):
+            word = match["name"] if match is not None else ""
+            if len(word) < _SHORTEST or is_kind_of_end(word) or somebody(word) is None:
+                continue
+            call = re.compile(
+                rf"(?<![\w])(?P<call>(?:\w{{1,40}}(?:\.|::)){{0,5}}{re.escape(word)})\("
+            )
+            found = next(filter(None, map(call.search, lines)), None)
+            if found is not None:
+                return NativeCall(function=found["call"], module=None)
+    return None
 
 
 def _beside(crash: re.Match[str], libraries: Mapping[str, str]) -> _Place | None:

@@ -85,6 +85,12 @@ def place(text: str) -> str | None:
             "```\nThe kernel appears to have died. It will restart automatically.\n```\n",
             "import pool",
         ),
+        (
+            "# Segfault\n\n"
+            "在我们执行这个程序时执行到doc = Document()的时候回报Segmentation fault\n",
+            "Document",
+        ),
+        ("# Segmentation Fault in Pool PTX codegen with it\n\nI see it always.\n", "Pool"),
         ("# python crash in libpool\n\nIt does so always.\n", "libpool"),
         ("# [PoolView] SIGSEGV when testing its example\n\nI get it always.\n", "PoolView"),
         ("# pool.take: segfault on start\n\nI get it always.\n", "pool.take"),
@@ -176,6 +182,25 @@ def test_a_clause_names_a_library_and_its_function() -> None:
         + FAULT
     )
     assert (died.module, died.function) == ("PoolDraw", "take_block")
+
+
+def test_who_imports_a_library_in_python_is_python() -> None:
+    died = death("# Pool segfaults when drawing\n\n```python\nimport pool\npool.draw(3)\n```\n")
+    assert (died.name, died.module) == ("python", "pool")
+
+
+def test_a_function_is_no_program() -> None:
+    died = death("# `pool.take` segfaults after the merge\n\nI see it always.\n")
+    assert (died.name, died.function) == (None, "pool.take")
+
+
+def test_a_script_is_a_program() -> None:
+    assert death("# pool.py segfaults after the merge\n\nI see it always.\n").name == "pool.py"
+
+
+def test_a_title_names_by_a_plain_word_what_the_text_calls() -> None:
+    text = "# Segfault on imdraw\n\nI do this:\n\n```\npool.imdraw(3)\nwait(3)\n```\n"
+    assert death(text).function == "pool.imdraw"
 
 
 def test_libraries_are_what_a_text_uses() -> None:
