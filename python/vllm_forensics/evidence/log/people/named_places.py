@@ -101,6 +101,7 @@ _NO_CODE: Final = lazily(
     r"utilization|enabled|ratio|factor|version|url|key|tokens?|batch(?:es)?|model|dtype|seed|num|steps?|"
     r"layers?|device|backend|cache|timeout|interval|env|tests?|ctl|server|client|worker|"
     r"daemon|exporter|bench|tool|cli|fuzzer|service|process|libraries)|(?:\w+_)?test_\w+|malloc_\w+|"
+    r"(?:args|self|cfg|config|opts?|options|settings|params|kwargs)\.[\w.]+|"
     r"\w+(?:Error|Exception|Warning|Interrupt)|(?-i:SIG[A-Z]{2,6})|abort|raise|malloc|calloc|realloc|free|exit|"
     r"main|kill|printf|assert|release|debug|master|true|false|null|none|nil|nightly|develop|python\d?|"
     r"bash|docker|sudo|git|make|cmake|gdb|lldb|valgrind|ctrl|core|segfault|crash)$",

@@ -81,7 +81,7 @@ def place_named(text: str, start: int, end: int) -> NativeCall | None:
             if called is not None and (loaded := loaded_in(called[0])) is not None:
                 return loaded
             name = function.replace("()", "") if function is not None else None
-            return NativeCall(function=name, module=library)
+            return NativeCall(function=name.rstrip(":") if name else name, module=library)
     pinned = _PINNED.search(text, max(0, start - _NEAR), start)
     return NativeCall(function=None, module=pinned["library"]) if pinned is not None else None
 

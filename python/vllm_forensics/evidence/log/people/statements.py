@@ -32,6 +32,10 @@ _LOADED: Final = lazily(
     r"(?:[\w.]{1,40}\.)?(?:require|library|import_module|CDLL|LoadLibrary|dlopen|load_library)"
     r"\([\"']?(?P<name>[\w@./-]{2,80})[\"']?\)"
 )
+_OF_VALUES: Final = (
+    ".split", ".join", ".format", ".strip", ".append", ".items", ".keys", ".values", ".get",
+)  # fmt: skip
+"""Methods of strings, lists and dictionaries."""
 _NOTE: Final = lazily(r"\s*(?:#|//|--|\"\"\"|%|def |class |@|if |for |while |with |try:|else)")
 _MODULE: Final = lazily(
     r"(?:[\w./~-]{0,80}/)?python[\d.]{0,4} (?:-[A-Zu] \S{1,40} )?"
@@ -56,7 +60,9 @@ def place_in(statement: str) -> NativeCall | PythonCall | None:
     if (loaded := loaded_in(text)) is not None:
         return loaded
     call = _CALL.search(text)
-    return NativeCall(function=call["function"], module=None) if call is not None else None
+    if call is None or call["function"].endswith(_OF_VALUES):
+        return None
+    return NativeCall(function=call["function"], module=None)
 
 
 def loaded_in(code: str, start: int = 0) -> NativeCall | None:

@@ -197,10 +197,13 @@ def _call(line: str, form: int) -> NativeCall | None:
         is_addressed = form == _ANYBODYS and _ADDRESSED.match(line) is not None
         frame = frame_of_anybody(line, "") if is_addressed else frame_in(line)
         name = frame.call.function if frame is not None else None
-        is_word = name is not None and (name[:1] == "/" or _NO_NAMES.match(name) is not None)
+        is_word = name is not None and (
+            name[:1] == "/" or name.endswith(":") or _NO_NAMES.match(name) is not None
+        )
         return frame.call if frame is not None and not is_word else None
     match = _FORMS[form].match(line)
-    if match is None or _NO_NAMES.match(match["function"].split(" ")[0]) is not None:
+    name = match["function"] if match is not None else ""
+    if match is None or name.endswith(":") or _NO_NAMES.match(name.split(" ")[0]) is not None:
         return None
     return call_of(match.groupdict())
 

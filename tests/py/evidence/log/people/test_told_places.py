@@ -145,6 +145,7 @@ def test_people_say_where(text: str, where: str) -> None:
         "# Crash in POOL_DEBUG mode with an out-of-date plugin\n" + FAULT,
         "# Crash in Makefile.mk\n" + FAULT,
         "# Crash when importing large files\n\nI use Python for it.\n" + FAULT,
+        "# It crashes\n\nIt happens in args.pool_of_blocks only.\n" + FAULT,
         "# [MacOS] SIGSEGV on start\n\nI get it always.\n",
         "# Plugin crashes\n\nI see it crash with the newest plugin only.\n" + FAULT,
         "# R session aborts\n\nIt does, and nothing is told.\n",
@@ -231,6 +232,7 @@ def test_libraries_are_what_a_text_uses() -> None:
         ("from pool import take", "import pool"),
         ("# pool.take(3)", None),
         ("exit()", None),
+        ('a = b.split(",")', None),
         ("a = 3", None),
     ],
 )
