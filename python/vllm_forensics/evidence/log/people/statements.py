@@ -36,7 +36,11 @@ _OF_VALUES: Final = (
     ".split", ".join", ".format", ".strip", ".append", ".items", ".keys", ".values", ".get",
 )  # fmt: skip
 """Methods of strings, lists and dictionaries."""
-_NOTE: Final = lazily(r"\s*(?:#|//|--|\"\"\"|%|def |class |@|if |for |while |with |try:|else)")
+_NOTE: Final = lazily(
+    r"\s*(?:#|//|--|\"\"\"|%|def |class |@|if |for |while |with |try:|else|"
+    r"\d{1,3}[:.)] |at |frame #|==\d|[A-Z]{2,12}: )"
+)
+"""Comments, beginnings of blocks, and lines that something printed."""
 _MODULE: Final = lazily(
     r"(?:[\w./~-]{0,80}/)?python[\d.]{0,4} (?:-[A-Zu] \S{1,40} )?"
     r"(?:-m (?P<module>[A-Za-z_]\w{1,60})(?![\w.])|"

@@ -233,6 +233,7 @@ def test_libraries_are_what_a_text_uses() -> None:
         ("# pool.take(3)", None),
         ("exit()", None),
         ('a = b.split(",")', None),
+        (" 2: ns::take(int) [/usr/bin/pool]", None),
         ("a = 3", None),
     ],
 )
