@@ -117,6 +117,8 @@ _MENTION: Final = re.compile(
     r"SIGKILL|OOM"
 )
 _SEEN_MAX: Final = 5
+_NUMBER: Final = re.compile(r"\d{1,20}")
+"""Lines that differ by numbers only are told once."""
 _QUOTED: Final = "Worker failed with error '"
 """What follows is the worker's own error, and the traceback is that of who asked it."""
 _NUMBERED: Final = re.compile(rb"\d{1,2}: ")
@@ -406,8 +408,9 @@ class _Scanner:
             return
         match = _MENTION.search(line.text) if block is None else None
         if match is not None and len(self._seen) < _SEEN_MAX:
-            start = max(0, match.start() - 40)
-            self._seen.append(f"line {line.number}: {line.text[start : match.end() + 60]}")
+            text = _around(match)
+            if not any(_NUMBER.sub("", text) in _NUMBER.sub("", one) for one in self._seen):
+                self._seen.append(f"line {line.number}: {text}")
 
     def _open(self, stream: str, block: Block) -> None:
         self._close(stream)
@@ -488,6 +491,16 @@ def _says_of_what(clue: Clue) -> bool:
     return clue.kind not in {*_OF_PEOPLE, *_OF_OTHERS} or (
         clue.kind is ClueKind.CHILD and clue.signal is not None
     )
+
+
+def _around(mention: re.Match[str]) -> str:
+    """The words around a mention, none of them cut."""
+    text, start, end = mention.string, max(0, mention.start() - 40), mention.end() + 60
+    if start:
+        start = text.find(" ", start, mention.start()) + 1 or mention.start()
+    if end < len(text):
+        end = text.rfind(" ", mention.end(), end) if " " in text[mention.end() : end] else end
+    return f"{'…' * bool(start)}{text[start:end].strip()}{'…' * (end < len(text))}"
 
 
 def _unfinished(block: TracebackBlock) -> Clue | None:

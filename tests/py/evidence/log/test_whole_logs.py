@@ -4,6 +4,7 @@ import pytest
 from tests.py.support.incidents import incident_of, incidents_of
 
 from vllm_forensics.evidence.log.book import BOOK
+from vllm_forensics.evidence.log.scan import parse_incident_log
 from vllm_forensics.evidence.sanitizer.asked import without_requests
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import CauseClass
@@ -327,3 +328,74 @@ def test_a_tombstone_says_why_it_gave_up() -> None:
         "org.example.pool.Take.run",
         Certainty.PROVED,
     )
+
+
+def _sample(who: str, *end: str) -> list[str]:
+    lines = (
+        "[prompt] user",
+        "My program prints this, what is wrong?",
+        "Traceback (most recent call last):",
+        '  File "main.py", line 3, in <module>',
+        "IndexError: list index out of range",
+        "[response] In C it would end with:",
+        "Segmentation fault (core dumped)",
+        *end,
+    )
+    return [who + line for line in lines]
+
+
+@pytest.mark.parametrize("who", ["(TaskRunner pid=4242) ", ""])
+def test_what_a_trainer_prints_of_its_samples_is_no_death(who: str) -> None:
+    end = ("[ground_truth] 42", "[score] 1.0", "step:1 - timing_s/step:30.0")
+
+    assert not incidents_of(*_sample(who, *end) * 3)
+
+
+def test_who_dies_while_a_trainer_prints_a_sample_is_heard() -> None:
+    sample = _sample("(TaskRunner pid=4242) ", "[score] 1.0")
+    died = "(PoolWorker pid=77) !!!!!!! Segfault encountered !!!!!!!"
+
+    death = incident_of(*sample, *sample[:-1], died, sample[-1]).first_death
+
+    assert death is not None
+    assert death.signal == "SIGSEGV"
+    assert death.pid == 77
+
+
+def test_a_sample_that_has_no_end_hides_nothing() -> None:
+    assert incidents_of(*_sample("(TaskRunner pid=4242) "))
+
+
+ENDED = "systemd[1]: serve.service: Main process exited, code=killed, status=15/TERM"
+STOPPED = "systemd[1]: Stopped serve.service - Pool server."
+
+
+def test_a_service_that_systemd_stopped_as_asked_is_no_death() -> None:
+    assert not incidents_of(*[f"Mar  3 08:00:01 web {line}" for line in (ENDED, STOPPED)] * 3)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (ENDED,),
+        (ENDED, "systemd[1]: serve.service: Scheduled restart job, restart counter is 1.", STOPPED),
+        (ENDED.replace("15/TERM", "11/SEGV"), STOPPED),
+    ],
+)
+def test_a_service_that_nobody_stopped_died(lines: tuple[str, ...]) -> None:
+    assert incidents_of(*[f"Mar  3 08:00:01 web {line}" for line in lines])
+
+
+def test_what_pm2_reloads_is_no_death() -> None:
+    told = "2026-01-15T08:00:00: PM2 log: App [api:0] exited with code [{}] via signal [SIGINT]"
+
+    assert not incidents_of(told.format(0))
+    assert incidents_of(told.format(7))
+
+
+def test_lines_that_differ_by_numbers_are_mentioned_once_and_whole() -> None:
+    line = "What many of the pools have in common: a Segmentation fault is seldom, {}\n"
+
+    (seen,) = parse_incident_log([line.format(number).encode() for number in range(9)]).seen_instead
+
+    assert seen == "line 1: …many of the pools have in common: a Segmentation fault is seldom, 0"

@@ -28,8 +28,10 @@ from vllm_forensics.evidence.log.people.lessons import (
 )
 from vllm_forensics.evidence.log.people.literals import literal_lines
 from vllm_forensics.evidence.log.people.of_messages import Telling
+from vllm_forensics.evidence.log.people.orders import Orders
 from vllm_forensics.evidence.log.people.page import Page, is_answer, is_fence
 from vllm_forensics.evidence.log.people.prose import is_comment
+from vllm_forensics.evidence.log.people.rollouts import Rollouts
 from vllm_forensics.evidence.log.people.tables import is_cell, is_of_catalogue, is_row_of_codes
 from vllm_forensics.evidence.log.people.titles import title_of
 from vllm_forensics.evidence.log.people.verdicts import Verdicts, passed_parts
@@ -142,12 +144,16 @@ class Setting:
         """Begin with nothing."""
         self._head = bytearray()
         self._verdicts = Verdicts()
+        self._rollouts = Rollouts()
+        self._orders = Orders()
         self.teaches = False
         """Known once `printed` was asked: is what died in the text, if anything, an example?"""
 
     def feed(self, piece: bytes) -> None:
         """Keep what is near the text's beginning, and what test runs say of themselves."""
         self._verdicts.feed(piece)
+        self._rollouts.feed(piece)
+        self._orders.feed(piece)
         if len(self._head) < _KEPT:
             self._head += piece[: _KEPT - len(self._head)]
 
@@ -173,7 +179,7 @@ class Setting:
 
     def printed(self, clues: Sequence[Clue]) -> list[Clue]:
         """The clues without those that the text only shows."""
-        clues = self._without_tests(clues) if clues else clues
+        clues = self._without_what_was_meant(clues) if clues else clues
         if not clues or len(clues) > _MANY:
             return list(clues)
         lines = self.lines()
@@ -215,6 +221,11 @@ class Setting:
                 is_told = is_told or is_answer(page, at)
                 heard.append(replace(clue, is_told=is_told or clue.is_told))
         return heard
+
+    def _without_what_was_meant(self, clues: Sequence[Clue]) -> Sequence[Clue]:
+        """Without what tests, a trainer's samples and a service manager only tell of."""
+        clues = self._rollouts.without_samples(list(self._without_tests(clues)))
+        return self._orders.without_stopped(clues)
 
     def _without_tests(self, clues: Sequence[Clue]) -> Sequence[Clue]:
         """Without what died in test runs that passed, and what one that ended had caught."""

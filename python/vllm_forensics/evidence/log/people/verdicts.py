@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from vllm_forensics.evidence.log.people.marks import Marks
+
 _PASSED: Final = re.compile(
     r"(?:=+ )?(?!.*\b(?:failed|errors?)\b)(?:\d.{0,40} )?"
     r"\b\d{1,6} passed\b.{0,80} in [\d.]{1,12}s|"
@@ -45,9 +47,6 @@ _BEGIN_WORDS: Final = (
     b"Test project ",
 )
 """One of them stands in every line that begins a run: before the first nothing is of interest."""
-_MOST: Final = 20_000
-_LONGEST: Final = 400
-"""A longer line is no verdict."""
 
 
 class Verdicts:
@@ -55,46 +54,27 @@ class Verdicts:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._lines: list[str] = []
-        self._numbers: list[int] = []
-        self._above = 0
-        self._rest = b""
-        self._is_any = False
+        self._marks = Marks(_MARK, _BEGIN_WORDS)
 
     def feed(self, piece: bytes) -> None:
         """Read one more piece of the log."""
-        data = self._rest + piece
-        end = data.rfind(b"\n") + 1
-        self._rest = data[end:] if len(data) - end < _LONGEST else b""
-        self._read(data[:end])
-
-    def _read(self, data: bytes) -> None:
-        at = 0
-        self._is_any = self._is_any or any(word in data for word in _BEGIN_WORDS)
-        for match in _MARK.finditer(data) if self._is_any else ():
-            if len(self._lines) >= _MOST:
-                break
-            self._above += data.count(b"\n", at, match.start())
-            at = match.start()
-            self._lines.append(match[0].decode("utf-8", "replace").rstrip("\r"))
-            self._numbers.append(self._above)
-        self._above += data.count(b"\n", at)
+        self._marks.feed(piece)
 
     def passed(self) -> list[range]:
         """Where runs stand that passed as a whole, as indices of lines."""
-        self._read(self._rest)
-        self._rest = b""
-        begun = [at for at, line in enumerate(self._lines) if _BEGINS.match(line) is not None]
-        first = begun[0] if begun else len(self._lines)
-        parts = passed_parts(self._lines[first:], most=_MOST)
-        numbers = self._numbers[first:]
+        self._marks.close()
+        lines = self._marks.lines
+        begun = [at for at, line in enumerate(lines) if _BEGINS.match(line) is not None]
+        first = begun[0] if begun else len(lines)
+        parts = passed_parts(lines[first:], most=len(lines))
+        numbers = self._marks.numbers[first:]
         return [range(numbers[part.start], numbers[part.stop - 1] + 1) for part in parts]
 
     def ended(self) -> list[range]:
         """Where runs of pytest stand that came to their end, as indices of lines."""
         found: list[range] = []
         begin: int | None = None
-        for number, line in zip(self._numbers, self._lines, strict=True):
+        for number, line in zip(self._marks.numbers, self._marks.lines, strict=True):
             if _PYTEST.match(line) is not None:
                 begin = number
             elif begin is not None and _ENDED.match(line) is not None:

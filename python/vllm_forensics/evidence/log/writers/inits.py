@@ -25,7 +25,7 @@ _TOLD: Final = (
     ),
     (
         " via signal [",
-        _PM2 + r"\[\d{1,3}\] via signal \[(?P<signal>SIG\w{2,6})\]",
+        _PM2 + r"\[\d{1,3}\] via signal \[(?P<signal>(?!SIGINT\])SIG\w{2,6})\]",
         "PM2      | App [serve:0] exited with code [0] via signal [SIGKILL]",
     ),
     (  # s6
