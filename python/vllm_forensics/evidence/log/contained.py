@@ -49,7 +49,9 @@ _TOLD: Final = re.compile(r"--name(?:=|\s{1,4})(?P<name>[\w.-]{2,80})")
 _UNIT: Final = re.compile(r"(?:^|\s)(?:-\w{0,4}u |--unit[ =])(?P<name>[\w@.-]{2,80})")
 _BLANK: Final = re.compile(
     r"(?i)x{2,}|(?:my|some|your|the|this)?[_-]?(?:pod|container|service|image|app)s?(?:[_-]?"
-    r"(?:name|id|\d))?|web|test|all"
+    r"(?:name|id|\d))?|web|test|all|"
+    r"(?:show|say|give|print|return|report|confirm|display|tell)s?|output|command|result|on|for|of|"
+    r"and|to|it|is|was|after|with"
 )
 _REACH: Final = 60
 

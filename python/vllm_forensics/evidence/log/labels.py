@@ -279,6 +279,9 @@ def _is_of_record(clue: Clue) -> bool:
     is_cut = clue.source == "Android" and (clue.name or "").startswith(".")
     is_windbgs = clue.source == "a debugger" and clue.kind is ClueKind.SIGNAL and not clue.name
     is_theirs = is_parents or is_windbgs or is_cut or _is_apports(clue)
+    is_full = clue.kind is ClueKind.MEMORY and clue.source == "the container runtime"
+    if is_full:
+        return clue.name is None and not clue.is_told
     return clue.kind in _OF_RECORDS and (is_theirs or is_nameless(clue))
 
 

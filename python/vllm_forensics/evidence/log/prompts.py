@@ -135,6 +135,8 @@ _QUOTED: Final = re.compile(
     r"\bfor command (?P<bare>/\S{1,200}(?: [^()]{1,200})?) \(exited"
 )
 """What a parent says that it had started, in the line in which it tells of its end."""
+_MEMBERS: Final = re.compile(r"\"(?:container_?)?[nN]ame\": ?\"(?P<name>[A-Za-z][\w.-]{1,80})\"")
+"""A container's in a record of one line, as clouds write it."""
 _TIMED: Final = re.compile(r"\s{1,8}Command being timed: \"(?P<command>[^\"]{1,400})\"")
 _NPMS: Final = re.compile(
     r"npm (?:ERR!|error) command (?:sh|cmd|bash)(?:\.exe)? \S{2,5} (?P<command>.{1,300})$"
@@ -230,6 +232,9 @@ def _commanded(clue: Clue, lines: Callable[[], Sequence[str]]) -> str | None:
     quoted = _QUOTED.search(clue.text)
     if quoted is not None:
         return program_of_command(quoted["command"] or quoted["bare"])
+    members = {match["name"] for match in _MEMBERS.finditer(clue.text)}
+    if len(members) == 1:
+        return members.pop()
     for line in lines()[clue.line : clue.line + _RIGHT_BELOW]:
         below = _TIMED.match(line) or _NPMS.match(line)
         if below is not None:

@@ -19,6 +19,14 @@ from tests.py.support.incidents import incident_of
          "(SIGSEGV)) (exited with code -11)", "pytest"),
         ('Command terminated by signal 11\n\tCommand being timed: "./serve --port 80"\n', "serve"),
         ("npm ERR! code 139\nnpm ERR! path /app\nnpm ERR! command sh -c node build.js\n", "node"),
+        ('{"containers": [{"name": "engine", "exitCode": 139, "lastStatus": "STOPPED"}]}',
+         "engine"),
+        ("Container engine-1 exited with code 137 (OOMKilled)", "engine-1"),
+        ("Task failed: pod serve-0, container engine: OOMKilled (exit code 137)", "engine"),
+        ("Container was killed (OOMKilled)", None),
+        ("  engine:\n    Container ID:  docker://1\n    Last State:     Terminated\n"
+         "      Reason:       OOMKilled\n", "engine"),
+        ('docker inspect shows "OOMKilled": true, "ExitCode": 137', None),
         # by whoever forwards what it writes
         ("[1,3]<stderr>:Fatal Python error: Segmentation fault\n", "rank 3"),
         ("[1]<stderr>:terminate called without an active exception\n", "rank 1"),

@@ -22,8 +22,10 @@ CONTAINERS: Final = Family(
         Phrase(
             ClueKind.MEMORY,
             "OOMKilled",
+            r"(?:\b[Cc]ontainer [\"'`]?(?!killed|exited|was|is|got|has|terminated|restarted|failed|"
+            r"status|with)(?P<name>[\w.-]{2,80})[\"'`]?[ :,].{0,60}?)?"
             r"(?P<detail>(?:Reason: {1,20}|reason: ?\"?|\"Reason\": ?\"|\"reason\": ?\"|"
-            r"0/\d{1,20} +|\(|^|: )OOMKilled\b(?!\"? ?[:=] ?false))",
+            r"0/\d{1,20} +|(?<=\()|^|(?<=: ))OOMKilled\b(?!\"? ?[:=] ?false))",
             "      Reason:       OOMKilled",
             signal="SIGKILL",
             of_another=True,
