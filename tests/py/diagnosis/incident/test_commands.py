@@ -27,6 +27,8 @@ from tests.py.support.incidents import incident_of
         ("  engine:\n    Container ID:  docker://1\n    Last State:     Terminated\n"
          "      Reason:       OOMKilled\n", "engine"),
         ('docker inspect shows "OOMKilled": true, "ExitCode": 137', None),
+        ("Mon 2026-01-15 08:12:45 UTC    4242  1000  1000  11 present   /opt/pool/bin/serve",
+         "serve"),
         # by whoever forwards what it writes
         ("[1,3]<stderr>:Fatal Python error: Segmentation fault\n", "rank 3"),
         ("[1]<stderr>:terminate called without an active exception\n", "rank 1"),

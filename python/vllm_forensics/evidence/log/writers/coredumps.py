@@ -90,12 +90,13 @@ COREDUMPS: Final = Family(
         *(  # older ones write the number
             Phrase(
                 ClueKind.CHILD,
-                f"  {signal} * /",
+                f" {signal} {core}",
                 _ROW % signal,
-                f"Thu 2026-01-15 08:12:45 UTC   4242  1000  1000  {signal} * /usr/bin/serve",
+                f"Thu 2026-01-15 08:12:45 UTC   4242  1000  1000  {signal} {core} /usr/bin/serve",
                 of_another=True,
             )
             for signal in ("11", "6", "7", "4", "8")
+            for core in ("*", "present", "missing", "truncated", "none", "inaccessible")
         ),
     ),
 )
