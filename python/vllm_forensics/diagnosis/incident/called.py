@@ -27,6 +27,10 @@ _NOBODYS: Final = re.compile(
     r"(?:[\w-]+\.){1,6}(?:com|org|net|io|edu|gov)|[\w.+-]+-\d+\.\d[\w.]*-\d[\w.]*|"
     r"(?i:[\w.+-]+\.(?:c|cc|cpp|cxx|cu|h|hpp|rs|go|java|swift|yml|yaml|json|toml|md|txt|log))|"
     r"(?i:[\w.+-]+\.(?:dll|dylib|so(?:\.\d+)*))|"
+    # what is loaded and read; words of a sentence whose language parts none
+    r"(?i:[\w.+-]+\.(?:pth?|ckpt|onnx|safetensors|gguf|npy|npz|pkl|pickle|h5|hdf5|parquet|csv|"
+    r"png|jpe?g|mp4|wav|pdf|zip|tar|gz|whl|pb|tflite))|"
+    r".*[\u3040-\u9fff\uac00-\ud7a3].*|"
     r"test_\w+\.py|\w+_test\.py|(?i:(?:hw)?[auktml]{1,2}san|gpt-?neox)"
 )
 """No process is called so, unless a record of its own says it."""

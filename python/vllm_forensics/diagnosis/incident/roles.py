@@ -78,7 +78,9 @@ _ENGINE: Final = re.compile(r"[Ee]ngine")
 _RANK: Final = re.compile(r"\bRank \d{1,5}\]|[Cc]ollective operation|ProcessGroup(?:NCCL|Gloo)")
 """Of what only the processes of a group do."""
 _CLASS: Final = re.compile(r"\b[A-Z]\w{0,40}?[a-z]\w{0,20}?[A-Z]\w{0,40}")
-_WORKER: Final = re.compile(r"WorkerProc|Worker failed|Scheduler hit|KilledWorker")
+_WORKER: Final = re.compile(
+    r"WorkerProc|Error executing metho|Worker failed|Scheduler hit|KilledWorker"
+)
 _TELLERS: Final = {
     "ray": ProcessRole.RAY_ACTOR,
     "the Python parent": ProcessRole.WORKER,

@@ -63,7 +63,9 @@ _KINDS: Final = {"worker", "Worker", "child", "Child", "rank", "Rank", "server"}
 _CHILDREN: Final = {ProcessRole.ENGINE_CORE, ProcessRole.WORKER, ProcessRole.RAY_ACTOR}
 _NUMBER: Final = re.compile(r"\d+")
 _ASKED: Final = re.compile(r"(?P<name>\S[^:]{0,39}?) invoked oom-killer: ")
-_FAILED: Final = re.compile(r"encountered a fatal error|hit an exception|failed to start")
+_FAILED: Final = re.compile(
+    r"encountered a fatal error|hit an exception|failed to start|Error executing metho"
+)
 """What a process says of itself."""
 
 

@@ -243,3 +243,56 @@ def test_a_function_of_who_noticed_a_death_is_no_place() -> None:
     )
 
     assert (death.pid, death.function) == (4242, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("# Meet Segmentation fault (core dumped) while training", None),
+        (
+            "# Loads it from path: ./models/pose/dw-ll_384.pth Segmentation fault (core dumped)",
+            None,
+        ),
+        ("# \u52a0\u8f7d\u6a21\u578b\u51fa\u73b0Segmentation fault (core dumped)", None),
+        ("# ProcessExitedException: process 0 terminated with signal SIGABRT", "process 0"),
+        ('When I exec the "tune.py", it says "segmentation fault (core dumped)".', "tune.py"),
+        ("When I use python3 tune.py --n 2, it said 'Segmentation fault (core dumped)'", "tune.py"),
+    ],
+)
+def test_no_verb_file_of_data_or_unparted_sentence_is_a_name(line: str, name: str | None) -> None:
+    assert _death(line, "", "Why?").name == name
+
+
+def test_a_cut_traceback_keeps_the_child_that_its_heading_names() -> None:
+    death = _death(
+        "    Process SpawnProcess-1:",
+        "    Traceback (most recent call last):",
+        '      File "/opt/pool/engine.py", line 388, in take_blocks',
+        "        engine = Pool.of(engine_args=engine_args,",
+    )
+
+    assert death.name == "SpawnProcess-1"
+
+
+def test_whoever_logs_that_its_method_failed_is_whom_a_title_s_exception_ended() -> None:
+    death = _death(
+        "# [Bug]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.",
+        "",
+        "(RayWorkerWrapper pid=41) INFO 03-27 10:29:01 [worker.py:267] Profiling took 4.26 seconds",
+        "(RayWorkerWrapper pid=42) ERROR 03-27 10:29:13 [base.py:620] Error executing method",
+    )
+
+    assert (death.name, death.pid) == ("RayWorkerWrapper", 42)
+
+
+def test_what_a_title_says_crashed_is_the_place_where_an_interpreter_did() -> None:
+    death = _death(
+        "# showblock segfaults in 4.5.4 on Ubuntu",
+        "",
+        "```",
+        "(venv) me@10:12:45> python show.py",
+        "Segmentation fault (core dumped)",
+        "```",
+    )
+
+    assert (death.name, death.function) == ("python", "showblock")

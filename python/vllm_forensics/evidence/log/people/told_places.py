@@ -16,6 +16,7 @@ from vllm_forensics.evidence.log.people.named_places import place_at, places_in
 from vllm_forensics.evidence.log.people.no_names import is_kind_of_end, somebody
 from vllm_forensics.evidence.log.people.page import Page, is_prose
 from vllm_forensics.evidence.log.people.reports import Form, is_mine, is_reported
+from vllm_forensics.evidence.log.people.sentence_names import names_a_process
 from vllm_forensics.evidence.log.people.statements import (
     import_of,
     is_import,
@@ -114,6 +115,14 @@ _SHORTEST: Final = 5
 """Of so many letters a function's name is no other word by chance."""
 _IDEOGRAPHS: Final = lazily(r"[\u4e00-\u9fff]{2}")
 _WIDE: Final = 400
+_INTERPRETER: Final = lazily(
+    r"(?:python|pypy|ipython|ruby|node|perl|php|lua|Rscript|julia)[\d.]{0,5}"
+)
+_PLAIN: Final = lazily(
+    r"(?!(?:python|pypy|ruby|node|perl|php|lua|julia|kernel|script|notebook|jupyter)\b)"
+    r"[a-z_]\w{2,40}(?:\.(?!py$|sh$|rb$|js$|exe$)[A-Za-z_]\w{1,40}){0,4}"
+)
+"""A function, a module or a class, and no program with its extension."""
 
 
 def told_place(clues: Sequence[Clue], lines: Sequence[str]) -> _Place | None:
@@ -159,6 +168,18 @@ def _told(
         yield _of_mark(title.text[:_LONGEST])
     if title.is_marked and any(_crashes(title.text)) and _IMPORTS.search(title.text) is not None:
         yield _imported(lines, libraries)
+    yield _of_interpreter(clues, title.number)
+
+
+def _of_interpreter(clues: Sequence[Clue], at: int) -> _Place | None:
+    """What a title says crashed, where an interpreter's own record tells that it was the one."""
+    own = [one.name for one in clues if not one.is_told and one.name is not None]
+    if not own or any(_INTERPRETER.fullmatch(name) is None for name in own):
+        return None
+    said = (one.name for one in clues if one.kind is ClueKind.HEARSAY and one.line == at)
+    plain = (name for name in said if name is not None and _PLAIN.fullmatch(name) is not None)
+    name = next((name for name in plain if somebody(name) and not names_a_process(name)), None)
+    return NativeCall(function=name, module=None) if name is not None else None
 
 
 def _is_told(crash: re.Match[str]) -> bool:

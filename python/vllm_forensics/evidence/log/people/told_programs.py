@@ -31,8 +31,9 @@ from vllm_forensics.evidence.log.prompts import program_of_command, started_at_p
 from vllm_forensics.model.incident import Clue, ClueKind
 
 _RUNS: Final = (
-    r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|execut(?:e|ed|ing)|open(?:ed|ing)?|"
-    r"invok(?:e|ed|ing))|(?:my|the|this|following) command(?: line)?"
+    r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|exec(?:ut(?:e|ed|ing))?|"
+    r"open(?:ed|ing)?|invok(?:e|ed|ing)|us(?:e|ed|ing)(?= python[\d.]{0,4} \S))|"
+    r"(?:my|the|this|following) command(?: line)?"
     r"(?: (?:that )?(?:I|we)(?: \w{2,4})? \w{2,8})? ?"
     r"(?:(?:is|was):?|:)|"
     r"\u8fd0\u884c|\u6267\u884c|\u542f\u52a8) {0,3}"
@@ -42,7 +43,7 @@ _RUNS: Final = (
 _COMMAND: Final = lazily(
     rf"(?i){_RUNS}(?:[`\"\u201c]{{1,2}}(?P<quoted>[\w.~/][^`\"\u201d]{{0,200}} "
     r"[^`\"\u201d]{1,200}|(?:\.{0,2}/|~/)[^\s`\"\u201d]{1,120})[`\"\u201d]|"
-    r"(?P<path>\./[\w./+-]{1,120}|"
+    r"[`'\"]?(?:python[\d.]{0,4} (?:-\w{1,12} ){0,3})?(?P<path>\./[\w./+-]{1,120}|"
     r"(?a:(?:[\w+-]{1,40}/){0,8}[\w+-]{1,60}\.(?:py|sh|exe|ipynb)(?![\w/-]|\.\w))))"
 )
 """A command with its arguments or a program's path, as he quotes it."""

@@ -214,6 +214,7 @@ class TracebackBlock:
             self.signed(self._end),
             ClueKind.STACK if self._told is None else ClueKind.EXCEPTION,
             "python",
+            name=self.name,
             detail=self._told or "an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
@@ -243,6 +244,7 @@ class TracebackBlock:
             self.signed(self._end),
             ClueKind.ECHO if name in _ECHO_TYPES else ClueKind.EXCEPTION,
             "python",
+            name=self.name,
             detail=f"{name}, whose message is cut off",
             python=tuple(reversed(self._frames)),
         )

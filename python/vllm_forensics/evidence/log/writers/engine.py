@@ -176,6 +176,7 @@ VLLM: Final = Family(
                 "EngineCore failed to start",
                 "EngineCore hit an exception",
                 "WorkerProc hit an exception",
+                "Error executing metho",
                 "WorkerProc failed to start",
                 "WorkerProc initialization failed",
                 "Scheduler hit an exception",
