@@ -177,7 +177,9 @@ def _name_told(told: Sequence[Clue], pid: int | None) -> str | None:
 def _name_below(first: Clue, reading: IncidentReading) -> str | None:
     """Below a title stands whose log it is: the writer of a traceback whose end was cut off."""
     cut = _unfinished(reading) if first.is_told else ()
-    return next((one.writer for one in cut if one.writer is not None), None)
+    known = subject_pid(first)
+    own = (one for one in cut if known is None or one.writer_pid in {None, known})
+    return next((one.writer for one in own if one.writer is not None), None)
 
 
 def _role_told(first: Clue, told: Sequence[Clue], reading: IncidentReading) -> ProcessRole | None:

@@ -296,3 +296,41 @@ def test_what_a_title_says_crashed_is_the_place_where_an_interpreter_did() -> No
     )
 
     assert (death.name, death.function) == ("python", "showblock")
+
+
+def test_a_dead_worker_s_number_is_not_named_by_the_engine_that_its_raylet_wrote_through() -> None:
+    death = _death(
+        "# fix: segfault before init",
+        "",
+        "(EngineCore pid=41) (raylet) A worker died or was killed while executing a task by an "
+        "unexpected system error. Worker PID: 42 Worker exit type: SYSTEM_ERROR Worker exit "
+        "detail: Worker unexpectedly exits with a connection error code 2. End of file.",
+        "(EngineCore pid=41) ERROR 03-29 12:59:53 [core.py:9] EngineCore failed to start.",
+        "(EngineCore pid=41) ERROR 03-29 12:59:53 [core.py:9] Traceback (most recent call last):",
+        '(EngineCore pid=41) ERROR 03-29 12:59:53 [core.py:9]   File "/v/vllm/v1/engine/core.py",'
+        " line 1073, in run_engine_core",
+        "(EngineCore pid=41) ERROR 03-29 12:59:53 [core.py:9]     core = EngineCoreProc(*args)",
+    )
+
+    assert (death.name, death.pid) == (None, 42)
+
+
+def test_an_executor_that_is_shut_down_after_a_failure_is_no_orderly_stop() -> None:
+    death = _death(
+        "INFO 08-15 17:38:13 [ray_distributed_executor.py:120] Shutting down Ray distributed "
+        "executor. If you see error log from logging.cc regarding SIGTERM received, please ignore",
+        "ERROR 08-15 17:38:13 [async_llm.py:416] vllm.v1.engine.exceptions.EngineDeadError: "
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+    )
+
+    assert death.cause.kind is CauseClass.UNKNOWN
+
+
+def test_what_happens_when_somebody_runs_it_happened_to_him_whatever_his_title_is() -> None:
+    death = _death(
+        "# Test: segmentation fault when testing `take`",
+        "",
+        "A segmentation fault occurs when I try to run the test on NixOS.",
+    )
+
+    assert death.signal == "SIGSEGV"

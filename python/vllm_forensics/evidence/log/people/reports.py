@@ -179,6 +179,8 @@ _MINE: Final = lazily(
     r"(?:s|ed|d|ing|ting|ting)?\b|"
     r"\b(?:[Mm]y|[Oo]ur) (?:\w{2,20} ){1,3}"
     r"(?:killed|crash(?:es|ed)|die[sd]|segfaults|aborts|hangs)\b|"
+    r"\bwhen(?:ever)? (?:I|we) (?:try(?:ing)? to |tried to )?"
+    r"(?:r[au]n|start|import|call|launch|open|execute|use)(?:ed|d)?\b|"
     r"\b(?:[Ss]ince|[Aa]fter) "
     r"(?:(?:the|this|my|our|last|latest|recent|newest|today['\u2019]s) ){1,3}"
     r"(?:[\w.]{1,12} )?(?:update|upgrade)\b"

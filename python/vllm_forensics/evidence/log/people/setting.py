@@ -88,7 +88,8 @@ _LOGGED: Final = re.compile(
 )
 _STOPS: Final = re.compile(
     rb"(?:^|[\s:\]-])(?:(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:SIG(?:TERM|INT)|signal (?:15|2)\b)|"
-    rb"Shutting down\b|[Gg]racefully stopping|waiting for .{1,60} to stop|Stopping \S{1,60}\.\.\.)|"
+    rb"Shutting down\b(?! Ray distributed executor)|[Gg]racefully stopping|"
+    rb"waiting for .{1,60} to stop|Stopping \S{1,60}\.\.\.)|"
     rb"(?i:shutting down (?:gracefully|normally))"
 )
 """Somebody asked for an end."""

@@ -210,11 +210,12 @@ class TracebackBlock:
         """What a traceback still tells whose end was cut off with the end of the text."""
         if self._cut_off() is not None or self._end is None or not self._frames or self.last:
             return None
+        line = self.signed(self._end)
         return clue_at(
-            self.signed(self._end),
+            line,
             ClueKind.STACK if self._told is None else ClueKind.EXCEPTION,
             "python",
-            name=self.name,
+            name=self.name if line.name is None else None,  # whose heading it is
             detail=self._told or "an exception, which the text is cut off before",
             python=tuple(reversed(self._frames)),
         )
@@ -244,7 +245,6 @@ class TracebackBlock:
             self.signed(self._end),
             ClueKind.ECHO if name in _ECHO_TYPES else ClueKind.EXCEPTION,
             "python",
-            name=self.name,
             detail=f"{name}, whose message is cut off",
             python=tuple(reversed(self._frames)),
         )
