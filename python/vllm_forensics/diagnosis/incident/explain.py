@@ -38,8 +38,10 @@ from vllm_forensics.model.incident import (
 )
 
 _MAX_EVIDENCE: Final = 12
-_THREADS_PANIC: Final = re.compile(r"thread '(?!main')[^']{1,120}' (?:\(\d{1,9}\) )?panicked")
-"""Rust ends the thread alone, unless it was built to abort."""
+_SURVIVED: Final = re.compile(
+    r"thread '(?!main')[^']{1,120}' (?:\(\d{1,9}\) )?panicked|\w{3,40} while importing test module"
+)
+"""Rust ends the thread alone, unless it was built to abort; pytest goes on with other modules."""
 _NOTICES: Final = {ClueKind.ECHO, ClueKind.CHILD, ClueKind.START, ClueKind.HEARSAY}
 
 
@@ -65,8 +67,8 @@ def explain_incident(reading: IncidentReading, log: str) -> Incident | None:
         return None
     account = (*account, *heard)
     death = _death(first, account, reading)
-    is_threads = death.signal is None and _THREADS_PANIC.match(first.detail or "") is not None
-    if (first.is_caught or is_threads) and not _was_noticed(first, clues):
+    may_live = death.signal is None and _SURVIVED.match(first.detail or "") is not None
+    if (first.is_caught or may_live) and not _was_noticed(first, clues):
         death = replace(death, cause=replace(death.cause, certainty=Certainty.LIKELY))
     told = {id(clue) for clue in (first, *account) if not is_a_parents_word(clue, first)}
     echoes = echoes_of([clue for clue in clues if id(clue) not in told], first, death)

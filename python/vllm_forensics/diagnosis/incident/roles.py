@@ -9,7 +9,7 @@ from vllm_forensics.model.incident import Clue, ClueKind, ProcessRole, PythonCal
 
 _BY_NAME: Final = (
     (r"(?i)^(?:raylet|gcs_server)$", ProcessRole.UNKNOWN),  # they start actors, and are none
-    (r"(?i)engine_?cor|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
+    (r"(?i)engine[_ ]?cor|engine ?proc|MQLLMEngine", ProcessRole.ENGINE_CORE),
     (r"(?i)api_?server|uvicorn|frontend|^webserver", ProcessRole.API_SERVER),
     (
         r"(?i:ray(?:worker|actor)|WorkerDict|(?<![a-z])actor)|RayTrainWorker|[a-z\d]Actor",
@@ -40,6 +40,7 @@ _BY_FRAME: Final = (
         "VllmWorkerProcess",
     ),
     (r"/sglang/.*managers/scheduler\.py$", r".*", ProcessRole.WORKER, "sglang::scheduler"),
+    (r"/torch/multiprocessing/spawn\.py$", r"_wrap", ProcessRole.WORKER, None),
     (
         r"/torch/utils/data/_utils/worker\.py$",
         r"_worker_loop",

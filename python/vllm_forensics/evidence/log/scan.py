@@ -131,6 +131,13 @@ _CAUGHT: Final = re.compile(
     rb"^--- Logging error ---|Unhandled (?:error in Deferred|exception in event loop)"
 )
 """In the lines above a traceback that a logger or a thread's last resort printed."""
+_WARNED: Final = re.compile(rb"(?<![A-Z_])WARN(?:ING)?\b(?!.*\b(?:ERROR|CRITICAL|FATAL)\b)")
+"""Who signs an exception's traceback as a warning goes on: it was tried in vain."""
+_ORIGINAL: Final = re.compile(
+    rb"^-- Process \d{1,6} terminated with the following error:|^\W{0,4}Original Traceback \(most",
+    re.MULTILINE,
+)
+"""How PyTorch tells, in an exception's own words, of the one that a child had raised."""
 _LINK: Final = 4
 """So many lines may lie between two tracebacks of one chain or group."""
 
@@ -169,7 +176,7 @@ class _Scanner:
         """The calls of the group whose members are told, by stream."""
         self._prefixes = OwnPrefixes()
         self._previous = b""
-        self._is_caught = False
+        self._is_caught = self._is_survived = self._is_original = False
         self._last = b""
         self._signer: LogLine | None = None
         """Who signed the line above a traceback, where he signs no other of its lines."""
@@ -310,6 +317,8 @@ class _Scanner:
         if heading < 0:
             return
         *_, last = lines = above.rsplit(b"\n", 2)[-2:]
+        self._is_original = _ORIGINAL.search(b"\n".join((last, raw))) is not None
+        self._is_survived = _WARNED.search(raw[:heading]) is not None
         self._is_caught = _CAUGHT.search(b"\n".join((*lines, raw[:heading]))) is not None
         signed = log_lines(last, self._line - 1) if self._is_caught else []
         self._signer = next((one for one in signed if one.pid and not one.name), None)
@@ -352,6 +361,10 @@ class _Scanner:
         if isinstance(opened, TracebackBlock):
             opened.name = self._record.child_above(line.number)
             opened.is_caught |= self._is_caught
+            opened.is_survived = self._is_survived
+            if self._is_original:
+                self._close(line.stream)
+                self._told_again()
             opened.sign(self._signer)
             if line.text.lstrip(" +|").find("Traceback (most") > 0:
                 told = BOOK.read(line)  # a record without newlines: the end is told before it
@@ -420,7 +433,7 @@ class _Scanner:
 
     def _close(self, stream: str) -> None:
         block = self._blocks.pop(stream, None)
-        if block is None:
+        if block is None or (isinstance(block, TracebackBlock) and block.is_survived):
             return
         clue = block.close()
         if clue is None and isinstance(block, NativeBlock) and (lone := block.lone()) is not None:
@@ -460,6 +473,13 @@ class _Scanner:
         if block.is_group or follows is Follows.GROUPED:
             self._links[stream] = (Follows.GROUPED, last)
         return follows
+
+    def _told_again(self) -> None:
+        """The exception right above was raised where a child's was noticed, which is below."""
+        last = self._clues[-1] if self._clues else None
+        is_near = last is not None and 0 < self._line - last.line <= _LINK
+        if last is not None and is_near and last.kind is ClueKind.EXCEPTION:
+            self._clues[-1] = replace(last, kind=ClueKind.ECHO)
 
     def _of_group(
         self, stream: str, block: TracebackBlock, follows: Follows | None, clue: Clue | None
@@ -505,7 +525,7 @@ def _around(mention: re.Match[str]) -> str:
 
 def _unfinished(block: TracebackBlock) -> Clue | None:
     """A traceback that the text is cut off in; its heading may say what it is of."""
-    clue = block.unfinished()
+    clue = None if block.is_survived else block.unfinished()
     told = BOOK.read(block.first) if clue is not None and clue.kind is ClueKind.EXCEPTION else None
     if clue is None or told is None or told.of_another:
         return clue

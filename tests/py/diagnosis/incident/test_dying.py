@@ -185,3 +185,94 @@ def test_the_command_behind_a_launcher_died(prefix: str) -> None:
     line = f"run.sh: line 1: 42 Segmentation fault      {prefix}poold"
 
     assert incident_of(line).first_death.name == "poold"
+
+
+WARMUP = (
+    "(MainProcess pid=40) WARNING 01-15 08:12:45 [base.py:380] Chat template warmup failed",
+    "(MainProcess pid=40) WARNING 01-15 08:12:45 [base.py:380] Traceback (most recent call last):",
+    "(MainProcess pid=40) WARNING 01-15 08:12:45 [base.py:380]   "
+    'File "/opt/app/base.py", line 217, in get_tokenizer',
+    "(MainProcess pid=40) WARNING 01-15 08:12:45 [base.py:380]     raise ValueError(words)",
+    "(MainProcess pid=40) WARNING 01-15 08:12:45 [base.py:380] ValueError: no tokenizer",
+)
+
+
+def test_what_was_signed_as_a_warning_was_survived() -> None:
+    death = incident_of(
+        *WARMUP,
+        "(EngineCore pid=41) ERROR 01-15 08:12:46 [multiproc_executor.py:315] Worker proc "
+        "VllmWorker-0 died unexpectedly (exit code: -11), shutting down executor.",
+    ).first_death
+
+    assert (death.name, death.signal) == ("VllmWorker-0", "SIGSEGV")
+    assert not incidents_of(*WARMUP)
+    assert not incidents_of(*WARMUP[:-1])  # the text was cut
+
+
+def test_below_a_warning_of_something_else_a_program_may_die() -> None:
+    incident = incident_of(
+        "WARNING 01-15 08:12:45 [base.py:380] This option is deprecated",
+        "Traceback (most recent call last):",
+        '  File "/opt/app/base.py", line 217, in get_tokenizer',
+        "    raise ValueError(words)",
+        "ValueError: no tokenizer",
+    )
+
+    assert incident.first_death.python_function == "get_tokenizer"
+
+
+def test_an_engine_that_its_client_misses_is_named() -> None:
+    death = incident_of(
+        "(MainProcess pid=40) WARNING 01-15 08:12:45 [core_client.py:817] [shutdown] MPClient: "
+        "engine core exited unexpectedly; starting cleanup",
+    ).first_death
+
+    assert death.role.value == "engine-core"
+
+
+@pytest.mark.parametrize(
+    ("heading", "original"),
+    [
+        ("ValueError: Caught ValueError in DataLoader worker process 1.", "Original "),
+        (
+            "torch.multiprocessing.spawn.ProcessRaisedException: \n\n"
+            "-- Process 1 terminated with the following error:",
+            "",
+        ),
+    ],
+)
+def test_what_a_child_raised_comes_before_who_noticed_it(heading: str, original: str) -> None:
+    death = incident_of(
+        "Traceback (most recent call last):",
+        '  File "/opt/app/train.py", line 9, in <module>',
+        "    run()",
+        '  File "/opt/lib/torch/_utils.py", line 794, in reraise',
+        "    raise exception",
+        *heading.split("\n"),
+        f"{original}Traceback (most recent call last):",
+        '  File "/opt/lib/torch/multiprocessing/spawn.py", line 87, in _wrap',
+        "    fn(i, *args)",
+        '  File "/opt/app/train.py", line 6, in take',
+        '    raise ValueError("no block")',
+        "ValueError: no block",
+    ).first_death
+
+    assert (death.python_function, death.role.value) == ("take", "worker")
+    assert death.cause.detail == "ValueError: no block"
+
+
+def test_what_a_tests_thread_panics_of_its_runner_catches() -> None:
+    run = (
+        "running 2 tests",
+        "thread 'tests::takes' (42) panicked at src/lib.rs:2:69:",
+        "index out of bounds: the len is 0 but the index is 0",
+    )
+
+    assert not incidents_of(*run, "test result: FAILED. 1 passed; 1 failed; 0 ignored")
+    assert incidents_of(*run)  # the run did not come to its end
+
+
+def test_a_module_that_pytest_cannot_import_may_not_have_ended_it() -> None:
+    line = "ImportError while importing test module '/opt/app/test_pool.py'."
+
+    assert incident_of(line).first_death.cause.certainty is Certainty.LIKELY

@@ -39,6 +39,8 @@ from vllm_forensics.evidence.log.people.works import is_maintainers, is_of_work
 from vllm_forensics.evidence.sanitizer.lines import without_colors
 from vllm_forensics.model.incident import Clue, ClueKind
 
+_PANICKED: Final = " panicked at "
+"""What a thread of Rust's says of itself."""
 _MANY: Final = 400
 """Nobody writes of so many deaths: that is a log."""
 _KEPT: Final = 1 << 16
@@ -238,7 +240,8 @@ class Setting:
             for clue in clues
             if not any(clue.line - 1 in part for part in passed)
             and not (
-                clue.kind is ClueKind.EXCEPTION and any(clue.line - 1 in part for part in ended)
+                (clue.kind is ClueKind.EXCEPTION or _PANICKED in clue.text)
+                and any(clue.line - 1 in part for part in ended)
             )
         ]
 

@@ -33,6 +33,9 @@ _ENDED: Final = re.compile(
     r"=+ (?=.*\b\d{1,6} (?:failed|passed|errors?|skipped)\b).{1,120} in \d{1,7}\.\d\ds.{0,30} =+$"
 )
 """pytest's last line, whatever came of it."""
+_CARGO: Final = re.compile(r"running \d{1,6} tests?$")
+_CARGO_ENDED: Final = re.compile(r"test result: ")
+"""Of cargo's the same: it catches what its tests' threads panic of."""
 _PYTEST: Final = re.compile(r"=+ test session starts =+$")
 _MARK: Final = re.compile(
     # Only at a line's beginning, and only runners that tell where they begin.
@@ -71,13 +74,13 @@ class Verdicts:
         return [range(numbers[part.start], numbers[part.stop - 1] + 1) for part in parts]
 
     def ended(self) -> list[range]:
-        """Where runs of pytest stand that came to their end, as indices of lines."""
+        """Where runs of pytest and cargo stand that came to their end, as indices of lines."""
         found: list[range] = []
         begin: int | None = None
         for number, line in zip(self._marks.numbers, self._marks.lines, strict=True):
-            if _PYTEST.match(line) is not None:
+            if _PYTEST.match(line) is not None or _CARGO.match(line) is not None:
                 begin = number
-            elif begin is not None and _ENDED.match(line) is not None:
+            elif begin is not None and (_ENDED.match(line) or _CARGO_ENDED.match(line)):
                 found.append(range(begin, number + 1))
                 begin = None
         return found

@@ -110,6 +110,8 @@ class TracebackBlock:
         self._type = self._message = ""
         self.is_caught = is_unread  # who compiles many files goes on
         """Was it told by a logger, or of a thread?"""
+        self.is_survived = False
+        """Was it signed as a warning?"""
         self.name: str | None = None
         """The process, where a heading above the traceback names it."""
         message = _MESSAGE.search(line.text)

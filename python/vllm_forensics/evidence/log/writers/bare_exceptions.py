@@ -34,6 +34,8 @@ _JAVAS: Final = ("java.", "javax.", "kotlin.", "scala.")
 """How exceptions begin that are none of Python's."""
 _AT: Final = lazily(r"\s{1,8}at \S.{0,300}:\d{1,9}\)?$")
 """A call of Java's or of JavaScript's."""
+_WARNED: Final = lazily(r".{0,80}(?<![A-Z_])WARN(?:ING)?\b(?! *$)")
+"""Who tells of it as a warning went on."""
 _MIN_MESSAGE: Final = 8
 _MAX: Final = 4
 
@@ -43,6 +45,8 @@ def bare_exceptions(lines: Sequence[str]) -> list[Clue]:
     found: list[Clue] = []
     for number, text in enumerate(lines, start=1):
         if "Error: " not in text and "Exception: " not in text:
+            continue
+        if _WARNED.match(text) is not None:
             continue
         is_member = number > 1 and _OF_GROUP.match(lines[number - 2]) is not None
         below = lines[number] if number < len(lines) else ""

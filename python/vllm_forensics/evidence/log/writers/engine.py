@@ -21,6 +21,13 @@ VLLM: Final = Family(
         ),
         Phrase(
             ClueKind.CHILD,
+            "ngine core exited unexpectedly",
+            r"(?P<name>[Ee]ngine core) exited unexpectedly",
+            "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
+            of_another=True,
+        ),
+        Phrase(
+            ClueKind.CHILD,
             ") died.",
             r"(?P<name>Engine process|Worker) \(pid (?P<pid>\d{1,20})\) died\.",
             "ERROR 01-15 08:12:45 client.py:300] RuntimeError('Engine process (pid 4242) died.')",

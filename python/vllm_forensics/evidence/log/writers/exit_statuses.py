@@ -188,6 +188,22 @@ STATUSES: Final = Family(
             'Received "killed" signal',
             of_another=True,
         ),
+        Phrase(  # tox
+            ClueKind.CHILD,
+            ": exit -",
+            r"^[\w.-]{1,60}: exit (?P<exit>-\d{1,3}) \([\d.]{1,12} seconds\) \S{1,300}> "
+            r"(?:\S{0,200}/)?(?P<name>[\w.+-]{1,60})\b(?:.{0,400}? pid=(?P<pid>\d{1,9})$)?",
+            "py: exit -11 (0.07 seconds) /opt/app> python -m pool pid=4242",
+            of_another=True,
+        ),
+        Phrase(  # nox
+            ClueKind.CHILD,
+            " failed with exit code ",
+            r"\bCommand (?:\S{0,200}/)?(?P<name>[\w.+-]{1,60})\b.{0,400}? failed with exit code "
+            r"(?P<exit>-\d{1,3}|13[2-9])\b",
+            "nox > Command python -m pool failed with exit code -11",
+            of_another=True,
+        ),
         *_spelled(
             _TOLD,
             ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
