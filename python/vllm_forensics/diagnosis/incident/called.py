@@ -48,6 +48,7 @@ _LAUNCHERS: Final = frozenset(
 _INTERPRETERS: Final = ("libR", "libpython", "libjulia", "libruby", "libperl", "libjvm")
 _ITS_SCRIPT: Final = re.compile(r"(?:.*/)?(?P<name>[\w.+-]{1,80}): line \d{1,9}: ")
 """A shell's script that tells of a child."""
+_NOTEBOOKS: Final = "a notebook server"
 _OF_SHELLS: Final = (".sh", ".bat", ".ps1")
 _DUMPS: Final = re.compile(r"(?i)(?<=\.exe)\.[mh]?dmp$")
 """What a debugger opened in place of the program."""
@@ -60,6 +61,8 @@ def name_of(clue: Clue) -> str | None:
         return None
     if _is_guess(clue, name) and _is_nobodys(name, clue):
         return None
+    if clue.source == _NOTEBOOKS and name.lower() == "kernel":
+        return "Jupyter kernel"  # and not the system's
     is_launcher = clue.source == SHELL and name in _LAUNCHERS
     return None if is_launcher else _DUMPS.sub("", name)
 

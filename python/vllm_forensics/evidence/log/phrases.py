@@ -240,8 +240,21 @@ def signal_in(text: str) -> str | None:
     return None
 
 
+_NT_SIGNALS: Final = {
+    0xC0000005: "SIGSEGV",
+    0xC00000FD: "SIGSEGV",
+    0xC000001D: "SIGILL",
+    0xC0000094: "SIGFPE",
+    0xC0000409: "SIGABRT",
+}
+"""Of Windows' statuses those that come near to a signal."""
+
+
 def ended_by(status: int) -> tuple[str | None, int | None]:
     """Signal and exit status of what a parent or a shell reports: -11, 139 and 256 - 11 alike."""
+    if status >= 1 << 31 or status < -(1 << 16):  # Windows' own, with its sign and without
+        unsigned = status % (1 << 32)
+        return _NT_SIGNALS.get(unsigned), unsigned - (1 << 32)
     if status < 0:
         return signal_in(str(-status if status > -128 else -status - 128)), status
     if 128 < status < 128 + 32:

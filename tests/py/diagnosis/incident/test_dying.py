@@ -276,3 +276,42 @@ def test_a_module_that_pytest_cannot_import_may_not_have_ended_it() -> None:
     line = "ImportError while importing test module '/opt/app/test_pool.py'."
 
     assert incident_of(line).first_death.cause.certainty is Certainty.LIKELY
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "//pool:take_test                         FAILED (Exit 139) in 0.4s",
+        "FAIL: //pool:take_test (Exit 139) (see /opt/cache/test.log)",
+    ],
+)
+def test_a_target_of_bazels_is_no_comment(line: str) -> None:
+    death = incident_of(line).first_death
+
+    assert (death.name, death.signal) == ("take_test", "SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("status", "signal", "left"),
+    [
+        ("4294967295 (0xffffffff)", None, -1),
+        ("3221225477 (0xc0000005)", "SIGSEGV", -1073741819),
+        ("-1073741819 (0xc0000005)", "SIGSEGV", -1073741819),
+    ],
+)
+def test_a_status_of_windows_has_a_sign(status: str, signal: str | None, left: int) -> None:
+    line = f"The program '[4242] python.exe' has exited with code {status}."
+    death = incident_of(line).first_death
+
+    assert (death.name, death.pid, death.signal, death.exit) == ("python.exe", 4242, signal, left)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["nbclient.exceptions.DeadKernelError: Kernel died", "The kernel has died, restarting it."],
+)
+def test_a_notebooks_kernel_is_not_the_systems(line: str) -> None:
+    incident = incident_of(line)
+
+    assert incident.first_death.name == "Jupyter kernel"
+    assert not incident.explanation.startswith("The kernel")

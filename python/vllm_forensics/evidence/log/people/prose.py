@@ -47,10 +47,11 @@ _ADVICE: Final = re.compile(
 )
 """Behind a quoted message: what to do about it, wherever it comes up."""
 _COMMENT: Final = re.compile(
-    r"\s*(?://(?!#|[\w.-]{1,60}/)|/\*|<!--|;;|REM )|"
+    r"\s*(?://(?!#|[\w.-]{1,60}/|[\w.-]{0,60}:\w)|/\*|<!--|;;|REM )|"
     r"\s+#\s(?!\s(?:$|Assertion failed: )|Child(?:-SP|EBP) )"
 )
-"""Behind such a mark Node tells its own failed assertions, and WinDbg heads its columns."""
+"""Bazel's targets are called `//pool:take`, Node tells its own failed assertions behind `# `, and
+WinDbg heads its columns so."""
 _TRAILING: Final = re.compile(r"[;{})\],]\s{1,20}(?://|/\*|#)")
 _PATTERN: Final = re.compile(r"[\w)\]]\|$|\\b$|(?:^|\W)\^$|\.\*$|\(\?:?$")
 _PATTERN_GOES_ON: Final = re.compile(r"\|[\w(\\]|\\[bswd(]|\.\*(?!\*)|\$[\"'/|)]")

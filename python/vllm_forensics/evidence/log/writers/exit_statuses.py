@@ -188,6 +188,13 @@ STATUSES: Final = Family(
             'Received "killed" signal',
             of_another=True,
         ),
+        Phrase(  # bazel
+            ClueKind.CHILD,
+            "(Exit 13",
+            r"//[\w./+-]{0,160}:(?P<name>[\w.+-]{1,80}) +(?:FAILED )?\(Exit (?P<exit>13[2-9])\)",
+            "//pool:take_test                         FAILED (Exit 139) in 0.4s",
+            of_another=True,
+        ),
         Phrase(  # tox
             ClueKind.CHILD,
             ": exit -",
