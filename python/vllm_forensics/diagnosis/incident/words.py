@@ -52,7 +52,7 @@ def explanation(
     words = [f"{_upper(who(death))} died first{what}{'' if what.endswith(('!', '?')) else '.'}"]
     if teaches:
         words.append("The text explains more than it reports: this may be an example of it.")
-    words += _where(death) + _others(death, processes)
+    words += place_of_death(death) + _others(death, processes)
     if death.cause.kind is CauseClass.GPU_ASYNC:
         words.append(
             "GPU work runs asynchronously: the stack shows where the error was noticed, "
@@ -116,7 +116,8 @@ _NATIVE_SOURCE: Final = re.compile(r"\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|rs|inc)$")
 """What an assertion told, and no file of Python's."""
 
 
-def _where(death: Death) -> list[str]:
+def place_of_death(death: Death) -> list[str]:
+    """The sentence that names the place; none where nothing tells it."""
     places = []
     if death.function is not None:
         within = f" in {death.module}" if death.module else ""

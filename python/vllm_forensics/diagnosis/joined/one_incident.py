@@ -9,6 +9,7 @@ from typing import Final
 
 from vllm_forensics.diagnosis.incident.clues import is_death
 from vllm_forensics.diagnosis.incident.explain import explain_incident
+from vllm_forensics.diagnosis.incident.words import place_of_death
 from vllm_forensics.diagnosis.joined.agreement import (
     accords_of,
     contradictions_of,
@@ -23,6 +24,7 @@ from vllm_forensics.model.incident import (
     CauseClass,
     Clue,
     ClueKind,
+    Death,
     Echo,
     Incident,
     IncidentProcess,
@@ -315,6 +317,8 @@ def _explanation(
     if report is not None and report.report is not None:
         words.append(f"The sanitizer ({report.place}): {report.report.explanation}")
     elif crash is not None:
+        for place in place_of_death(death) if _names(crash.explanation, death) else ():
+            words[0] = words[0].replace(f" {place}", "", 1)  # once is enough
         words.append(f"Its core: {crash.explanation}")
     elif death.cause.kind is CauseClass.UNKNOWN or death.cause.certainty is Certainty.UNKNOWN:
         words.append("No core of it is among the sources.")
@@ -324,6 +328,11 @@ def _explanation(
             "is that of the files."
         )
     return " ".join(words)
+
+
+def _names(explanation: str, death: Death) -> bool:
+    """Does the core's explanation tell the place as well?"""
+    return death.function is not None and f"{death.function} (" in explanation
 
 
 def _without_lines(incident: Incident, order: Ordered) -> str:
