@@ -315,3 +315,17 @@ def test_a_notebooks_kernel_is_not_the_systems(line: str) -> None:
 
     assert incident.first_death.name == "Jupyter kernel"
     assert not incident.explanation.startswith("The kernel")
+
+
+def test_a_banner_of_a_launchers_teaches_nobody() -> None:
+    ruler = "*" * 41
+
+    assert not reading_of(
+        "",
+        ruler,
+        "Setting OMP_NUM_THREADS for each process to be 1 in default, to avoid your system being "
+        "overloaded, please further tune the variable for your application as you may need.",
+        ruler,
+        "E0115 08:12:45.123000 40 torch/distributed/run.py:1] failed (exitcode: -11) local_rank: 1 "
+        "(pid: 42) of binary: /opt/bin/python",
+    ).teaches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 _HEAD: Final = 400
@@ -41,6 +42,9 @@ _HANDLERS_OWN: Final = re.compile(
 _RAISED: Final = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception): ?")
 """An exception whose message begins below it."""
 _MESSAGE: Final = 40
+_RULER: Final = re.compile(r"[*!]{20,200}|-{60,200}")
+"""torchrun's and Open MPI's; a document's are shorter."""
+_BANNER: Final = 24
 _PLAIN: Final = re.compile(r"[A-Za-z]+(?: [A-Za-z]+){0,5}[.!]?")
 _FORM: Final = re.compile(r"What steps will reproduce the problem\?")
 """A tracker that moved put all that its reporters wrote into fences."""
@@ -61,7 +65,7 @@ class Page:
         self.head: Final = lines[:_HEAD]
         """They show what kind the text is."""
         self._opened: Final = _opened(lines)
-        for at, begin in _messages(lines):
+        for at, begin in (*_messages(lines), *_banners(lines)):
             self._opened[at] = begin if self._opened[at] is None else self._opened[at]
 
     def is_fenced(self, at: int) -> bool:
@@ -164,6 +168,14 @@ def _messages(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
             if lines[at].strip() and not lines[at].startswith(("    ", "\t")):
                 break
             yield at, begin
+
+
+def _banners(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """What a program put between two rulers, each line with the first: advice for its user."""
+    rulers = [at for at, line in enumerate(lines) if _RULER.fullmatch(line) is not None]
+    for begin, end in pairwise(rulers):
+        if 1 < end - begin <= _BANNER and lines[begin] == lines[end]:
+            yield from ((at, begin) for at in range(begin, end + 1))
 
 
 def _closes(lines: Sequence[str], mark: int) -> bool:

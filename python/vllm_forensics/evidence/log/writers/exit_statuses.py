@@ -203,14 +203,6 @@ STATUSES: Final = Family(
             "py: exit -11 (0.07 seconds) /opt/app> python -m pool pid=4242",
             of_another=True,
         ),
-        Phrase(  # nox
-            ClueKind.CHILD,
-            " failed with exit code ",
-            r"\bCommand (?:\S{0,200}/)?(?P<name>[\w.+-]{1,60})\b.{0,400}? failed with exit code "
-            r"(?P<exit>-\d{1,3}|13[2-9])\b",
-            "nox > Command python -m pool failed with exit code -11",
-            of_another=True,
-        ),
         *_spelled(
             _TOLD,
             ("code 13", "Subprocess scheduler_0 (pid=4242) exited with code 139"),
