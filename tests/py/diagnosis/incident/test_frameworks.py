@@ -384,7 +384,7 @@ def test_who_gave_up_for_the_gpu_says_where() -> None:
 def test_a_notebooks_kernel_is_killed(text: str) -> None:
     death = incident_of(text).first_death
 
-    assert death.name in {"kernel", "Kernel"}
+    assert death.name == "Jupyter kernel"
     assert death.cause.certainty is Certainty.UNKNOWN
 
 

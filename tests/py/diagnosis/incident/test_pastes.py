@@ -38,7 +38,7 @@ def test_a_level_before_an_assertion_is_no_program() -> None:
     ],
 )
 def test_a_notebook_server_speaks_of_the_kernel(line: str) -> None:
-    assert incident_of(line).first_death.name in {"kernel", "Kernel"}
+    assert incident_of(line).first_death.name == "Jupyter kernel"
 
 
 def test_what_a_title_tells_is_no_life_before_the_log() -> None:
