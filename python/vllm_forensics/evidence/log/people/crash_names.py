@@ -74,7 +74,7 @@ HANG: Final = re.compile(
 CRASH: Final = re.compile(
     r"(?ia)(?<![\w.=-])(?:(?:hard-)?crash(?:e?s|ed|ing)?|"
     r"core[ -]?dump(?:s|ed|ing)?(?! (?:\w{2,6} )?(?:not|missing|empty|unavailable)\b)|"
-    r"dump(?:s|ed) core|"
+    r"dump(?:s|ed|ing) core|"
     rf"dies|died|dying|die(?= (?:after|on|when|while|with|during|at|again|every)\b)|"
     rf"{_KILLED}|(?<!\bI )(?<!\bwe ){_KILLED_MINE}|"
     r"(?-i:R)[ -]?sessions? (?:(?:is|was|gets|got|keeps|always|randomly) ){0,2}"

@@ -171,6 +171,8 @@ _ROLE: Final = lazily(
     r"viewer|editor|process|service)$"
 )
 """The last word of a name of two, without a capital: `Extension host`."""
+_RANKED: Final = lazily(r"(?i)\b(?P<rank>rank \d{1,5}) $")
+"""`rank 0 broker crashes`."""
 _CAMEL: Final = lazily(r"[a-z][A-Z]")
 _CAUSED_IN: Final = lazily(r"(?i)[\w`\"')] caus(?:es|ed|ing) (?:an? |the )?(?:\w{2,12} )?$")
 _VICTIM_IN: Final = lazily(
@@ -415,6 +417,9 @@ def _named_by(subject: re.Match[str], before: str, *, is_verb: bool) -> str | No
     if owner is not None and not is_kind_of_end(owner["name"]):
         return somebody(owner["name"])
     name, number = subject["name"], subject["number"] or ""
+    ranked = _RANKED.search(before)
+    if ranked is not None and is_verb and somebody(name) is not None:
+        return f"{ranked['rank']} {name}"
     if subject["mark"] or (number.strip().isdecimal() and name.islower()):
         return None  # `Export: crashes`, `found 3 crashes`
     is_named = bool(subject["quote"]) or _OPENS.search(subject["before"]) is not None

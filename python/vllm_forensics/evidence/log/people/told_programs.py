@@ -67,7 +67,8 @@ _DONE: Final = lazily(
     r"(?:`(?P<quoted>[a-z][\w.+-]{1,40})`|(?P<name>[a-z][\w+-]{2,40}(?:\.exe)?)"
     r"(?= ?[,;:]|[.!](?:\s|$)|\s*$| -| (?:with|on|in|from|using|under|as|and|but|it|I|we|you|at|"
     r"for|to|after|before|via|inside|by|or|the|an?|then|while|when|if|again|multiple|several|locally|"
-    r"directly|manually|normally|there|this|that|my|all|also|only|without|alone|now|of)\b))"
+    r"directly|manually|normally|there|this|that|my|all|also|only|without|alone|now|of|"
+    r"executable|binary|program|command|tool|daemon|server|service)\b))"
 )
 """`when exiting poold`: with a word for what is done with programs alone."""
 _STEP: Final = lazily(

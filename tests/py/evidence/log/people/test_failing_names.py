@@ -135,3 +135,19 @@ def test_what_is_run_is_a_program_and_no_library(text: str, name: str | None) ->
     first = explain_incidents(parse_incident_log([text.encode()]), "log")[0].first_death
 
     assert first.name == name
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        (
+            "big rank 0 broker crashes with malloc(): unaligned fastbin chunk detected",
+            "rank 0 broker",
+        ),
+        ("poolproxy dumping core in the tests", "poolproxy"),
+    ],
+)
+def test_a_rank_has_the_name_of_what_it_runs(title: str, name: str) -> None:
+    clues = parse_incident_log([f"# {title}\n\nIt is so since today.\n".encode()]).clues
+
+    assert next((clue.name for clue in clues), None) == name
