@@ -206,7 +206,7 @@ def _who_said_so(reading: IncidentReading, first: Clue) -> tuple[int | None, str
         if is_right_below and clue.kind is ClueKind.CHILD and clue.exit is not None and clue.name:
             return clue.pid, clue.name
         if clue.kind is ClueKind.ECHO and _FAILED.search(clue.text):
-            return clue.writer_pid, clue.writer
+            return clue.writer_pid, clue.writer or clue.name
         if clue.kind is ClueKind.CHILD and clue.line > first.line:
             break  # what fails behind that fails of another's end
     if len(reading.processes) == 1:
