@@ -40,8 +40,8 @@ _ENDS_WIDTH: Final = 26
 _ROOMY: Final = 72
 """Columns from which on a process's role, last sign of life and end stand beside each other."""
 LABEL_WIDTH: Final = 8
-_KINDS: Final = {"child", "child process", "worker", "task", "rank", "server"}
-"""What a parent calls all of its children, with a capital where its sentence begins."""
+_KINDS: Final = {"child", "worker", "task", "rank", "server"}
+"""What a parent calls all of its children."""
 _NAMELESS: Final = {ProcessRole.MAIN: "program", ProcessRole.UNKNOWN: "a process"}
 """Roles that say nothing about who a process was."""
 
@@ -143,7 +143,7 @@ def title(death: Death, number: int | None = None) -> Rows:
 
 def called(death: Death) -> str:
     """The dead process by its name, or as what it was."""
-    if death.name is not None and death.name.lower() in _KINDS:
+    if death.name is not None and death.name.isupper() and death.name.lower() in _KINDS:
         return death.name.lower()  # `WORKER TIMEOUT` shouts
     return death.name or _NAMELESS.get(death.role, death.role.value)
 
