@@ -22,6 +22,7 @@ from vllm_forensics.evidence.log.people.works import (
 from vllm_forensics.model.incident import Clue
 
 _TOP: Final = 3
+_NEAR: Final = 4
 _TELLS: Final = (
     r"(?:print|show|display|report|surfac|log|expos|output|emit|dump|mention|indicat|notic|detect|"
     r"recogni[sz]|understand|pars|symboli[sz]|symbolicat|decod|demangl|captur|collect|classif|trap|"
@@ -59,6 +60,7 @@ _FAILS: Final = lazily(
     rf"(?i)\b(?:(?:does|do|did|is|are|was|were)(?: not|n['\u2019]t)(?: \w{{2,12}})?|never|"
     rf"fails? to|unable to|cannot|can['\u2019]?t|missing|not|won['\u2019]t) "
     rf"(?:{_TELLS}(?:s|d|ed|ped|ted|ged)?|caught)\b|"
+    rf"\b(?:differences?|inconsistenc\w{{1,3}}|mismatch\w{{0,2}}) (?:\w{{2,12}} ){{0,5}}{_TOLD}\b|"
     r"\b(?:missing|misleading|unhelpful|confusing|unclear|wrong|incorrect|better|no) "
     rf"(?:\w{{2,12}} ){{0,2}}{_TOLD}\b"
 )
@@ -78,6 +80,10 @@ _SUPPOSED: Final = lazily(
     r"samples?|with this|now|new|should|would|will|could|might|may|e\.g\.|looks? like|"
     r"something like|similar|"
     r"(?<!recent )(?<!real )(?<!actual )(?<!another )examples?\b(?! app))\b"
+)
+_ANNOUNCES: Final = lazily(
+    r"(?i)\W{0,6}(?:examples?|samples?)(?: \S{1,20}){0,4} (?:outputs?|logs?|messages?|"
+    r"reports?|traces?|lines?)\b.{0,40}:.{0,40}$"
 )
 _PROMPT: Final = lazily(r"\s{0,8}(?:[$%] ?[\w./]|.{0,60}\w@[\w.-]{1,60}[^#$%]{0,60}[#$%] ?[\w./])")
 _LEFT_OUT: Final = lazily(r"<[a-z][\w -]{1,30}>")
@@ -109,7 +115,8 @@ class Telling:
         if clue.source == "somebody" or at >= len(page.lines):
             return False
         if not self._tells:
-            return is_example(page, at)
+            right_above = next(filter(str.strip, reversed(page.lines[max(0, at - _NEAR) : at])), "")
+            return is_example(page, at) or _ANNOUNCES.match(right_above) is not None
         above = page.paragraph_above(at)
         if self._title:  # it does not announce anything
             above = above.rpartition(self._title)[2]

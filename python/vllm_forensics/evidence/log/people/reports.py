@@ -37,9 +37,9 @@ _MENDING: Final = lazily(rf"(?i)(?<![\w-])(?:{DEALING}|(?<!\bit )report){FORM}{_
 """What is done with a crash, right before its name."""
 _MAKING: Final = lazily(
     rf"(?i)\b(?:{CHANGING}|let|mak|generat|creat|collect|captur|writ|updat|support|get|take|need|want|"
-    rf"should|us){FORM}{_GAP}"
+    rf"should|us|check|pars|read|process|produc){FORM}{_GAP}"
 )
-"""What is done so that there are core dumps."""
+"""What is done so that there are core dumps, and with them."""
 _MADE_ON: Final = lazily(
     r"(?i)s? (?:on|for|upon|at) (?:an? |any |every |each )?(?:segfault|crash|abort|SIG[A-Z]{3,4}\b|"
     r"fail|panic|fatal|assert)"
@@ -48,12 +48,16 @@ _MADE_ON: Final = lazily(
 _DEALS: Final = lazily(
     rf"(?i)[ -](?!detected\b)(?:(?:{DEALING}|report(?!ed)|test|trac|log(?=s|ging|ger|\b)|print|"
     r"hook|support|unit|auto|restart)\w{0,6}\b(?! (?:case|run|suite|this|the)\b)|"
-    r"(?:(?:is|are|was|were) )?not (?:\w{2,12} )?(?:report|detect|show|display|surfac|propagat|"
-    r"log|record|return|set|expos|captur|handl|reap|notic|count|retri|recogni[sz]|distinguish)\w{0,4}\b|"
     r"(?!error|after|over|under|never|server|worker)[a-z]{2,12}[eo]r\W*$)|"
     r"[ ]?(?:命令|工具|处理|日志|收集|监控|上报|捕获|分析|文件|报告|冲突)"
 )
 """What deals with a crash, right behind its name."""
+_UNTOLD: Final = lazily(
+    r"(?i)[ -](?:(?:is|are|was|were) )?not (?:\w{2,12} )?(?:report|detect|show|display|surfac|"
+    r"propagat|log|record|return|set|expos|captur|handl|reap|notic|count|retri|recogni[sz]|distinguish)"
+    r"\w{0,4}\b"
+)
+"""Right behind its name: what somebody else makes of it is amiss."""
 _RECORDED: Final = lazily(
     r"(?i)[\"'`]? (?:reason|event|alert|metric|detection|handling|notification|counter)s?\b"
 )
@@ -279,7 +283,7 @@ def _is_counted_or_made(crash: re.Match[str], before: str, after: str) -> bool:
     return (
         is_program
         or (name[:4] == "core" and _is_made(before, after))
-        or _RECORDED.match(after) is not None
+        or any(one.match(after) is not None for one in (_RECORDED, _UNTOLD))
         or _DEFINES.fullmatch(before) is not None
         or (name.endswith("crashed") and _SHOWN.match(after) is not None)
         or (name == "killed" and is_of_any(before))

@@ -45,6 +45,11 @@ def shown(title: str, above: str, block: str) -> str:
             KILLED,
         ),
         shown(
+            "acme/pool · issue #9 · open · C\n# Differences between the outputs of two sanitizers",
+            "They should look alike.",
+            "Sample output of one:\n\n==4242==ERROR: AddressSanitizer: heap-buffer-overflow\n",
+        ),
+        shown(
             "acme/pool · issue #9 · open · C\nlabels: enhancement\n# Shell won't show core dumps",
             "In another shell the message is there.",
             "zsh: segmentation fault (core dumped)  ./poold\n",
