@@ -35,7 +35,8 @@ _NOBODYS: Final = re.compile(
 )
 """No process is called so, unless a record of its own says it."""
 _BLANKS: Final = re.compile(
-    r"[VDIWEFA]/[\w.:+-]+|v?\d+(?:\.\d+)*|0[\dA-Fa-f]{7,15}|(?i:x{3,}|full-path-to.*|your[-_].*)"
+    r"[VDIWEFA]/[\w.:+-]+|v?\d+(?:\.\d+)*|0[\dA-Fa-f]{7,15}|"
+    r"(?i:x{3,}|full-path-to.*|your[-_].*|non-?zero)"
 )
 """A label of Android's log, a number, an address, a version, or what was put in a name's place."""
 _LAUNCHERS: Final = frozenset(

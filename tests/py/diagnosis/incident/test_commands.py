@@ -29,6 +29,8 @@ from tests.py.support.incidents import incident_of
         ('docker inspect shows "OOMKilled": true, "ExitCode": 137', None),
         ("Mon 2026-01-15 08:12:45 UTC    4242  1000  1000  11 present   /opt/pool/bin/serve",
          "serve"),
+        ("Command '('/opt/pool/serve', '-p', '80')' returned non-zero exit status -11", "serve"),
+        ("job returned non-zero exit status -11", None),
         # by whoever forwards what it writes
         ("[1,3]<stderr>:Fatal Python error: Segmentation fault\n", "rank 3"),
         ("[1]<stderr>:terminate called without an active exception\n", "rank 1"),

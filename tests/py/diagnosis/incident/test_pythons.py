@@ -1,6 +1,7 @@
 """How Python and its extensions die, as people paste it: cut, escaped, and on every system."""
 
 import pytest
+from tests.py.support.incidents import incident_of
 
 from vllm_forensics.diagnosis.incident.explain import explain_incident
 from vllm_forensics.evidence.log.people.works import is_of_work
@@ -498,3 +499,16 @@ def test_a_long_frame_of_lldb_is_read() -> None:
 
     assert first.module == "_pool.so"
     assert (first.function or "").startswith("pool::part<")
+
+
+def test_gevent_prints_what_a_greenlet_raised_and_goes_on() -> None:
+    death = incident_of(
+        "Traceback (most recent call last):",
+        '  File "src/gevent/greenlet.py", line 912, in gevent._gevent_cgreenlet.Greenlet.run',
+        '  File "/opt/pool/job.py", line 2, in job',
+        '    raise OSError("disk is gone")',
+        "OSError: disk is gone",
+        "2026-01-15T08:12:45Z <Greenlet at 0x7f8343df4720: job> failed with OSError",
+    ).first_death
+
+    assert death.cause.certainty is Certainty.LIKELY

@@ -205,7 +205,7 @@ class TracebackBlock:
             name=self.name,
             detail=shortened(f"{name}: {message}") if message else name,
             python=tuple(reversed(self._frames)),
-            is_caught=self.is_caught,
+            is_caught=self.is_caught or any(map(_is_of_greenlet, self._frames)),
         )
 
     def unfinished(self) -> Clue | None:
@@ -250,6 +250,11 @@ class TracebackBlock:
             detail=f"{name}, whose message is cut off",
             python=tuple(reversed(self._frames)),
         )
+
+
+def _is_of_greenlet(call: PythonCall) -> bool:
+    """Does gevent run it? What a greenlet raises is printed, and the program goes on."""
+    return call.function.endswith("Greenlet.run") and "gevent" in call.file
 
 
 def is_echo_of_another(name: str, message: str) -> bool:
