@@ -37,7 +37,7 @@ _NOBODY: Final = lazily(
     r"everything|bugs?|issues?|errors?|tests?|jobs?|tasks?|containers?|pods?|steps?|builds?|targets?|"
     r"child(?:ren)?|parents?|threads?|runs?|sessions?|instances?|nodes|things?|users?|people|"
     r"read|write|memory|info|quer(?:y|ies)|requests?|mac ?os|windows|linux|ci|"
-    r"caught|received|got|get|gets|met|meet|meets|said|says|say|saw|seen?|hit|hits|face[sd]?|raised|unhandled|detected|encountered|"
+    r"caught|received|got|get|gets|met|meet|meets|moved?|moves|said|says|say|saw|seen?|hit|hits|face[sd]?|raised|unhandled|detected|encountered|"
     r"improve|fix|add|handle|avoid|prevent|support|implement|update|remove|debug|investigate|"
     r"detect|catch|collect|diagnose|reproduce|resolve|mitigate|suppress|trigger|cause|capture|ignore|"
     r"introduce|simulate|provoke|expose|reveal|force|ensure|analy[sz]e|find|help|exe|binar(?:y|ies)|"

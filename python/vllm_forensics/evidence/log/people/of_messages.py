@@ -36,6 +36,7 @@ _TOLD: Final = (
     r"signal (?:handl\w{1,4}|names?|numbers?|info\w{0,8})|handlers?|"
     r"(?:stack|back)[ -]?trac(?:es?|ing)|tracebacks?|call ?stacks?|pars(?:er|ers|ing)|formats?|"
     r"symbolicat\w{1,4}|detect(?:ion|ors?)|alerts?|alarms?|rules?|metrics?|hints?|tips?|warnings?|"
+    r"regex(?:e[sp]|ps?)?|patterns?|"
     r"docs?|documentation|faq|guide|descriptions?|tombstones?|mini-?dumps?|crash dumps?|summary|"
     r"(?:crash|core[ -]?dump)[ -](?:handl|report|info|log|catch|support|collect)\w{0,8}|"
     r"fixtures?|runbooks?|wording|labels?)"
@@ -77,7 +78,7 @@ _SEEN: Final = lazily(
 )
 _SUPPOSED: Final = lazily(
     r"(?i)\b(?:if|when(?:ever)?|once|(?:before|after)(?:,| (?:this|the) (?:change|patch|pr|fix))|"
-    r"samples?|with this|now|new|should|would|will|could|might|may|e\.g\.|looks? like|"
+    r"samples?|with this|now|new|should|would|will|could|might|may|e\.g(?=\.)|looks? like|"
     r"something like|similar|"
     r"(?<!recent )(?<!real )(?<!actual )(?<!another )examples?\b(?! app))\b"
 )

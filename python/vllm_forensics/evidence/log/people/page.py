@@ -21,7 +21,9 @@ _PROSE: Final = re.compile(
 )
 _IDEOGRAPHS: Final = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3]")
 _LONG: Final = 30
-_INTRODUCES: Final = re.compile(r"\W{0,4}[A-Za-z][\w ,'`()-]{3,80}:\W{0,4}$")
+_INTRODUCES: Final = re.compile(
+    r"\W{0,4}[A-Za-z][\w ,'`()-]{3,80}:\W{0,4}$|\W{0,4}[Ee]\.g\.\W{0,3}$"
+)
 _PRINTED: Final = re.compile(
     r".{0,200}(?:\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG|FATAL|CRITICAL)\b|\w(?:Error|Warning"
     r"|Exception)\b|[\w/.-]{1,80}\.(?:py|cc|cpp|c|h|go|rs):\d|"

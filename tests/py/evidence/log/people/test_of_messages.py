@@ -39,6 +39,7 @@ def shown(title: str, above: str, block: str) -> str:
             "I would like to see in the list what describe prints of it.",
             STATUS,
         ),
+        "# feat(dmesg): add regex for the memory of containers\n\ne.g.,\n\n> kernel: " + KILLED,
         shown(
             "acme/watch · issue #9 · open · Go\n# Watcher doesn't notice kills of new kernels",
             "Sample kill message from `5.4`:",
