@@ -26,6 +26,8 @@ NCCL_WATCHDOG: Final = "NCCL's watchdog"
 """The source of a wait for other ranks that it gave up."""
 ITSELF: Final = "itself"
 """The sender of a signal that a process sent to itself."""
+SHELL: Final = "the shell"
+"""The source of what a shell tells of its children, and of what was typed."""
 LISTING: Final = "a listing"
 """The source of a row that tells who is down, and not since when."""
 MOST_LIVES: Final = 64

@@ -12,13 +12,12 @@ from vllm_forensics.diagnosis.incident.clues import (
     OUTSIDE,
     OWN_WORDS,
     RECORD,
-    SHELL,
     ends_in,
     is_where,
     subject_pid,
 )
 from vllm_forensics.diagnosis.incident.roles import role_of_clue
-from vllm_forensics.model.incident import SPY, Clue, ClueKind
+from vllm_forensics.model.incident import SHELL, SPY, Clue, ClueKind
 
 _FATAL: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT}
 """Words of a process that a signal ends."""

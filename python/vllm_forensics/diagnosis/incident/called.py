@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident.clues import SHELL
 from vllm_forensics.diagnosis.incident.roles import role_of_name
 from vllm_forensics.diagnosis.incident.scripts import script_of
 from vllm_forensics.model.finding import Certainty
 from vllm_forensics.model.incident import (
     BUGCHECK,
     OOPS,
+    SHELL,
     Clue,
     ClueKind,
     IncidentReading,

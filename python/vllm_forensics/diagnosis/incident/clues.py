@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import SHELL, Clue, ClueKind
 
 OWN_WORDS: Final = {ClueKind.SIGNAL, ClueKind.HEAP, ClueKind.ABORT, ClueKind.MEMORY, ClueKind.GPU}
 ASKED: Final = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGUSR1"}
@@ -19,8 +19,6 @@ _WARNING_ONLY: Final = re.compile(
 )
 MACHINES: Final = {"kernel", "a core", "strace", "the supervisor"}
 """What only tools see, and no user."""
-SHELL: Final = "the shell"
-"""It tells of its children, and what was typed."""
 OUTSIDE: Final = {*MACHINES, "systemd", "the container runtime", SHELL}
 """Their lines may stand anywhere: another log was pasted behind the first."""
 _LAST_WORDS: Final = re.compile(r"This application failed to start because")

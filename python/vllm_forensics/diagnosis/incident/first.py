@@ -13,7 +13,6 @@ from vllm_forensics.diagnosis.incident.clues import (
     MACHINES,
     NEAR,
     RECORD,
-    SHELL,
     ends_in,
     is_death,
     is_where,
@@ -22,6 +21,7 @@ from vllm_forensics.diagnosis.incident.clues import (
 from vllm_forensics.diagnosis.incident.roles import role_of_clue
 from vllm_forensics.model.incident import (
     LISTING,
+    SHELL,
     SPY,
     UNNAMED,
     Clue,

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from vllm_forensics.diagnosis.incident.clues import SHELL
 from vllm_forensics.diagnosis.incident.faults import cause, signal_of
 from vllm_forensics.model.finding import Certainty
-from vllm_forensics.model.incident import Cause, CauseClass, Clue, ClueKind
+from vllm_forensics.model.incident import SHELL, Cause, CauseClass, Clue, ClueKind
 
 _STOPPED: Final = re.compile(
     r"\b(?:docker(?:-compose| compose)? (?:stop|restart|kill|down)|podman stop|"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vllm_forensics.diagnosis.incident.called import certainty_of, is_teller, name_of
-from vllm_forensics.diagnosis.incident.clues import SHELL, is_death, subject_pid
+from vllm_forensics.diagnosis.incident.clues import is_death, subject_pid
 from vllm_forensics.diagnosis.incident.hearsay import name_titled
 from vllm_forensics.diagnosis.incident.programs import program_of
 from vllm_forensics.diagnosis.incident.roles import (
@@ -23,6 +23,7 @@ from vllm_forensics.model.incident import (
     BUGCHECK,
     LISTING,
     OOPS,
+    SHELL,
     Clue,
     ClueKind,
     IncidentReading,

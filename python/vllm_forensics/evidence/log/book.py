@@ -51,7 +51,7 @@ from vllm_forensics.evidence.log.writers.parents import PYTHON, RAY
 from vllm_forensics.evidence.log.writers.runtimes import CXX, HANDLERS, PANICS
 from vllm_forensics.evidence.log.writers.sanitizers import SANITIZERS
 from vllm_forensics.evidence.log.writers.schedulers import SCHEDULERS
-from vllm_forensics.evidence.log.writers.services import LOADER, SHARED_MEMORY, SHELL
+from vllm_forensics.evidence.log.writers.services import CHILDREN, LOADER, SHARED_MEMORY
 from vllm_forensics.evidence.log.writers.shells import ABROAD, RESTARTS, SENDERS
 from vllm_forensics.evidence.log.writers.strangers import (
     BROWSERS,
@@ -81,7 +81,7 @@ FAMILIES: Final = (
     LOADER, SHARED_MEMORY, LIMITS,
     # what others say of it, the ones that know most first
     RAY, VLLM, ROBOTS, STRACE, TESTS, NOTEBOOKS, SERVERS, PYTHON, WORKERS, COREDUMPS, SYSTEMD,
-    INITS, BATCH, SCHEDULERS, RUNNERS, SHELL, POSTGRES, MASTERS, CONTAINERS, LISTINGS, ABROAD,
+    INITS, BATCH, SCHEDULERS, RUNNERS, CHILDREN, POSTGRES, MASTERS, CONTAINERS, LISTINGS, ABROAD,
     STATUSES, MACHINE, RESTARTS, SENDERS,
 )  # fmt: skip
 BOOK: Final = PhraseBook(FAMILIES)

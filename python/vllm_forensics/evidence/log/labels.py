@@ -13,7 +13,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log.phrases import base_name
 from vllm_forensics.evidence.log.prompts import is_nameless, program_of_command
-from vllm_forensics.model.incident import LISTING, OOPS, Clue, ClueKind
+from vllm_forensics.model.incident import LISTING, OOPS, SHELL, Clue, ClueKind
 
 _NAME: Final = (
     r"[\"'`]?(?:[^\s/\\\"'`]{0,100}[/\\]){0,20}(?P<%s>[A-Za-z_][\w.+-]{1,60})[\"'`]?\W{0,4}$"
@@ -198,7 +198,7 @@ def _called(clue: Clue, lines: Sequence[str], at: int) -> str | None:
     if target is not None:
         return target["target"]
     tests = map(_FAILED.match, lines[at + 1 : at + 1 + _RIGHT_BELOW])
-    if clue.source == "the shell" and (test := next(filter(None, tests), None)) is not None:
+    if clue.source == SHELL and (test := next(filter(None, tests), None)) is not None:
         return test["test"]
     below = filter(None, map(_CALLED.match, lines[at + 1 : at + 1 + _REACH]))
     called = next(below, None)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from vllm_forensics.evidence.log.people.no_names import somebody
-from vllm_forensics.model.incident import BUGCHECK, OOPS, Clue, ClueKind
+from vllm_forensics.model.incident import BUGCHECK, OOPS, SHELL, Clue, ClueKind
 
 _PROMPT: Final = re.compile(
     r"[\s>`]{0,8}(?!\((?:gdb|lldb)\))(?:\[\d\d:\d\d:\d\d\] )?(?:\([\w./ -]{1,40}\) ?){0,2}(?:"
@@ -245,6 +245,6 @@ def _commanded(clue: Clue, lines: Callable[[], Sequence[str]]) -> str | None:
 def is_nameless(clue: Clue) -> bool:
     """Are these a process's own last words, or the shell's of it, and neither tells its name?"""
     is_own = clue.kind in _OWN and clue.source not in _STRANGERS and not clue.of_another
-    is_asked = clue.kind is ClueKind.CHILD and clue.source == "the shell"
+    is_asked = clue.kind is ClueKind.CHILD and clue.source == SHELL
     is_named = clue.name is not None or clue.writer is not None
     return (is_own or is_asked) and not is_named and not clue.is_told

@@ -185,7 +185,7 @@ class _Scanner:
         """Read one more piece of the log."""
         self._size += len(piece)
         self._setting.feed(piece)
-        self._last = (self._last + piece)[-_KEPT_LAST:] if self._last else piece[-_KEPT_LAST:]
+        self._last = (self._last + piece[-_KEPT_LAST:])[-_KEPT_LAST:]
         data = self._rest + piece if self._rest else piece
         end = data.rfind(b"\n") + 1
         if not end and len(data) >= _MAX_UNFINISHED:  # a line without end: cut it

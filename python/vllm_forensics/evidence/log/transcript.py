@@ -8,7 +8,7 @@ from typing import Final
 
 from vllm_forensics.evidence.log.book import BOOK
 from vllm_forensics.evidence.log.lines import LogLine
-from vllm_forensics.model.incident import Clue
+from vllm_forensics.model.incident import SHELL, Clue
 
 NEEDLES: Final = (
     b"echo $?", b"echo $status", b"LASTEXITCODE", b"%errorlevel%", b"%ERRORLEVEL%"
@@ -37,7 +37,7 @@ class StatusBlock:
         if match is None:
             return False
         told = BOOK.read(line._replace(text=f"exit code: {match[1]}"))
-        self._clue = replace(told, text=match[1], source="the shell") if told is not None else None
+        self._clue = replace(told, text=match[1], source=SHELL) if told is not None else None
         return True
 
     def close(self) -> Clue | None:

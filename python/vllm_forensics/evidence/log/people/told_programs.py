@@ -28,7 +28,7 @@ from vllm_forensics.evidence.log.people.sentence_names import process_named
 from vllm_forensics.evidence.log.people.titles import title_of
 from vllm_forensics.evidence.log.people.works import is_commits, is_of_work
 from vllm_forensics.evidence.log.prompts import program_of_command, started_at_prompt
-from vllm_forensics.model.incident import Clue, ClueKind
+from vllm_forensics.model.incident import SHELL, Clue, ClueKind
 
 _RUNS: Final = (
     r"(?:\b(?:r[au]n|running|start(?:ed|ing)?|launch(?:ed|ing)?|exec(?:ut(?:e|ed|ing))?|"
@@ -89,7 +89,6 @@ _IMPORTED: Final = lazily(
 _LONG: Final = 4
 _COMMON: Final = {"node", "python", "docker", "linux", "android", "react", "rust", "java", "kube"}
 """A first part of many projects' names, and not what theirs is called."""
-_SHELL: Final = "the shell"
 """It tells the number of whom it started, and no name."""
 _TOP: Final = 3
 _FAR: Final = 60
@@ -105,7 +104,7 @@ def with_told_programs(clues: Sequence[Clue], lines: Callable[[], Sequence[str]]
 
 
 def _is_nameless(clue: Clue) -> bool:
-    is_numbered = clue.pid is not None and clue.source != _SHELL
+    is_numbered = clue.pid is not None and clue.source != SHELL
     return clue.name is None and clue.writer is None and not is_numbered
 
 

@@ -31,7 +31,7 @@ from vllm_forensics.evidence.log.stacks.stack_tells import (
     source_of_end,
     words_of_end,
 )
-from vllm_forensics.model.incident import OOPS, Clue, ClueKind, NativeCall
+from vllm_forensics.model.incident import OOPS, SHELL, Clue, ClueKind, NativeCall
 
 _MAX_FRAMES: Final = 48
 _PATIENCE: Final = 24
@@ -285,7 +285,7 @@ class NativeBlock:
     def is_bare_word(self, last_line: int) -> bool:
         """Does it hold no more than a shell's word, on one of the first lines?"""
         clue = self._clue
-        is_bare = clue.source == "the shell" and "core dumped" not in clue.text
+        is_bare = clue.source == SHELL and "core dumped" not in clue.text
         return is_bare and clue.line <= last_line and clue.pid is None and not self._calls
 
     def goes_on(self, text: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.log.phrases import Family, Phrase
-from vllm_forensics.model.incident import ClueKind
+from vllm_forensics.model.incident import SHELL, ClueKind
 
 _DEATHS: Final = (
     "Segmentation fault",
@@ -144,8 +144,8 @@ SHARED_MEMORY: Final = Family(
         ),
     ),
 )
-SHELL: Final = Family(
-    source="the shell",
+CHILDREN: Final = Family(
+    source=SHELL,
     phrases=(
         *(
             Phrase(

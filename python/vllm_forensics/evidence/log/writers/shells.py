@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from vllm_forensics.evidence.log.phrases import Family, Phrase
-from vllm_forensics.model.incident import ClueKind
+from vllm_forensics.model.incident import SHELL, ClueKind
 
 WORDS: Final = (
     ("段错误", "SIGSEGV"),
@@ -47,7 +47,7 @@ _OPEN: Final = "(\uff08"
 _CLOSE: Final = ")\uff09"
 """Chinese has parentheses of its own."""
 ABROAD: Final = Family(
-    source="the shell",
+    source=SHELL,
     phrases=tuple(
         Phrase(
             ClueKind.SIGNAL,
@@ -62,7 +62,7 @@ ABROAD: Final = Family(
     ),
 )
 SENDERS: Final = Family(
-    source="the shell",
+    source=SHELL,
     phrases=(
         *(
             Phrase(

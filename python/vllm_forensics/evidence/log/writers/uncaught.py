@@ -40,6 +40,10 @@ class _Form:
     """Does nobody write so but who ends?"""
 
 
+_CALLED_AT: Final = lazily(
+    r"  (?P<function>\S{1,120}), called at (?P<file>[^\s:]{1,240}):(?P<line>\d{1,9}):\d"
+)
+"""Haskell's calls."""
 _FORMS: Final = (
     _Form(
         language="Node",
@@ -110,9 +114,7 @@ _FORMS: Final = (
         needle="CallStack (from HasCallStack):",
         anchor=lazily(r"CallStack \(from HasCallStack\):$"),
         words=lazily(r"(?P<name>[\w.-]{1,80}): (?P<detail>\S.{1,300})$"),
-        frame=lazily(
-            r"  (?P<function>\S{1,120}), called at (?P<file>[^\s:]{1,240}):(?P<line>\d{1,9}):\d"
-        ),
+        frame=_CALLED_AT,
     ),
     _Form(
         language="Haskell",
@@ -120,9 +122,7 @@ _FORMS: Final = (
         anchor=lazily(
             r"(?P<name>[\w.-]{1,80}): (?P<detail>(?P<function>Prelude\.[\w!.]{1,40}): .{1,300})$"
         ),
-        frame=lazily(
-            r"  (?P<function>\S{1,120}), called at (?P<file>[^\s:]{1,240}):(?P<line>\d{1,9}):\d"
-        ),
+        frame=_CALLED_AT,
     ),
     _Form(
         language="Fortran",
@@ -238,6 +238,7 @@ def _read(form: _Form, lines: Sequence[LogLine], at: int) -> Clue | None:
     scripts = (_SCRIPT.fullmatch(call.file or "") for call in reversed(calls))
     outer = next(filter(None, scripts), None)
     is_top = bool(calls) and calls[-1].function in _TOP
+    is_main = form.language == "Java" and _is_main(told, is_top=is_top)
     return clue_at(
         lines[head],
         ClueKind.ABORT,
@@ -245,11 +246,11 @@ def _read(form: _Form, lines: Sequence[LogLine], at: int) -> Clue | None:
         name=told.get("name") or (outer["name"] if outer is not None else form.name),
         detail=shortened(detail),
         native=tuple(one for one in calls if one.function or one.file),
-        is_caught=not form.is_sure and not (form.language == "Java" and _is_main(told, is_top)),
+        is_caught=not form.is_sure and not is_main,
     )
 
 
-def _is_main(told: dict[str, str | None], is_top: bool) -> bool:  # noqa: FBT001
+def _is_main(told: dict[str, str | None], *, is_top: bool) -> bool:
     return is_top or '"main"' in (told.get("detail") or "")
 
 
